@@ -80,9 +80,13 @@ def health_of(launch: StartRun) -> Health | None:
     if not launch.HasField("health"):
         return None
     found = launch.health
-    if not found.path.startswith("/") or not found.path.isprintable() or " " in found.path:
-        raise InputError(f"invalid path of probes {found.path[:80]!r}", hint="such as /health")
-    return Health(found.path, found.start_within_s, max(found.every_s, 0.1), max(found.fails, 1))
+    for path in filter(None, (found.path or "-", found.warmup_path)):
+        if not path.startswith("/") or not path.isprintable() or not path.isascii() or " " in path:
+            raise InputError(f"invalid path of probes {path[:80]!r}", hint="such as /health")
+    return Health(
+        found.path, found.start_within_s, max(found.every_s, 0.1), max(found.fails, 1), found.warmup_path,
+        found.warmup_body, max(found.warmup_requests, 1),
+    )  # fmt: skip
 
 
 def host_of(launch: StartRun) -> str:

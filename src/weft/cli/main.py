@@ -87,11 +87,13 @@ GROUPS: Final[dict[str, dict[str, Command]]] = {
         "operate": Command("control a running scheduler: drain, policy, shutdown ..."),
     },
     "services": {
+        "serve": Command("run a command as a service until Ctrl-C, print its URL"),
         "deploy": Command("deploy an inference service, or change one"),
         "services": Command("list inference services: replicas, load, URL"),
         "scale": Command("set how many replicas a service has"),
         "rollback": Command("go back to the version of a service before"),
         "undeploy": Command("remove a service"),
+        "call": Command("send one request to a service, print the answer"),
         "router": Command("pass HTTP requests to the replicas of services"),
         "load": Command("send requests at a given rate, measure how long the answers take"),
     },

@@ -29,6 +29,11 @@ class ServiceExplanation:
     holders: tuple[tuple[str, int], ...]
     """The holders of GPUs that could hold a replica, such as training, and their GPUs; empty if none waits."""
 
+    @property
+    def held_by(self) -> str:
+        """The holders as text."""
+        return ", ".join(f"{name} on {count_gpus(gpus)}" for name, gpus in self.holders)
+
     def lines(self) -> list[str]:
         why = f" ({self.why_wanted})" if self.why_wanted else ""
         lines = [f"service {self.service} at {self.at:.0f} s: {_count(self.wanted)} wanted{why}"]
@@ -37,8 +42,9 @@ class ServiceExplanation:
         )
         if self.waiting:
             lines.append(f"  {', '.join(self.waiting[:5])}: {self.why_waiting}")
-            held = ", ".join(f"{name} on {count_gpus(gpus)}" for name, gpus in self.holders)
-            lines.append(f"  held by {held}" if held else "  no GPU of the cluster could hold a replica")
+            lines.append(
+                f"  held by {self.held_by}" if self.holders else "  no GPU of the cluster could hold a replica"
+            )
         return lines
 
 

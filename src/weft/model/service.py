@@ -32,6 +32,11 @@ class Health:
     every_s: float = 5.0
     fails: int = 3
     """After this many failed probes in a row the replica is replaced."""
+    warmup_path: str = ""
+    """Requests to this path come before a replica counts as ready; empty: none."""
+    warmup_body: str = ""
+    """The body of these requests, which are then POSTs; empty: they are GETs."""
+    warmup_requests: int = 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 from weft.inputs.quantities import check_name, parse_duration, parse_megabytes, parse_share
@@ -15,14 +16,14 @@ KEYS: Final = (
 MAX_REPLICAS: Final = 100_000
 
 
-def read_service(entry: YamlMapping) -> Service:
-    """Return the service that a mapping describes."""
+def read_service(entry: YamlMapping, *, min_gpus: int = 1) -> Service:
+    """Return the service that a mapping describes. Live replicas may do without GPUs, simulated ones may not."""
     name = entry.require("service")
     with name.locating():
         check_name(name.text())
     memory, slo = entry.get("memory"), entry.get("slo")
     template = Job(
-        name.text(), entry.whole("gpus", 1, low=1, high=MAX_REPLICAS), user=entry.text("user", ""),
+        name.text(), entry.whole("gpus", 1, low=min_gpus, high=MAX_REPLICAS), user=entry.text("user", ""),
         share=_share(entry.get("share")), memory_mb=PerRank(0 if memory is None else _megabytes(memory)),
     )  # fmt: skip
     return Service(
@@ -100,11 +101,27 @@ def _scale(replicas: YamlValue | None, scale: YamlValue | None) -> ScaleRule:
 def _health(value: YamlValue | None) -> Health:
     if value is None:
         return Health()
-    given, usual = value.mapping("health", ("path", "start_within", "every", "fails")), Health()
-    return Health(
-        given.text("path", usual.path), seconds(given, "start_within", usual.start_within_s),
+    given, usual = value.mapping("health", ("path", "start_within", "every", "fails", "warm_up")), Health()
+    path, warmup = given.get("path"), given.get("warm_up")
+    found = Health(
+        usual.path if path is None else _path(path), seconds(given, "start_within", usual.start_within_s),
         seconds(given, "every", usual.every_s), given.whole("fails", usual.fails, low=1, high=1000),
     )  # fmt: skip
+    if warmup is None:
+        return found
+    how = warmup.mapping("warm_up", ("path", "body", "requests"))
+    requests = how.whole("requests", 1, low=1, high=1000)
+    return replace(
+        found, warmup_path=_path(how.require("path")), warmup_body=how.text("body", ""), warmup_requests=requests
+    )
+
+
+def _path(value: YamlValue) -> str:
+    """Return a path of HTTP requests."""
+    text = value.text()
+    if not text.startswith("/") or not text.isascii() or not text.isprintable() or " " in text:
+        raise value.error(f"bad {value.key}: {text[:40]}", "expected a path, such as /health")
+    return text
 
 
 def _timeouts(value: YamlValue | None) -> Timeouts:

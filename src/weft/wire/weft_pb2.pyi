@@ -632,16 +632,22 @@ class StartRun(_message.Message):
     def __init__(self, epoch: _Optional[int] = ..., job: _Optional[str] = ..., run: _Optional[int] = ..., name: _Optional[str] = ..., command: _Optional[_Iterable[str]] = ..., chdir: _Optional[str] = ..., env: _Optional[_Iterable[_Union[Variable, _Mapping]]] = ..., params: _Optional[_Iterable[_Union[Variable, _Mapping]]] = ..., gpus: _Optional[_Iterable[int]] = ..., memory_mb: _Optional[int] = ..., gang: _Optional[_Iterable[_Union[GangMember, _Mapping]]] = ..., rank: _Optional[int] = ..., per_gpu: _Optional[bool] = ..., array_index: _Optional[int] = ..., array_size: _Optional[int] = ..., time_limit_s: _Optional[float] = ..., grace_s: _Optional[float] = ..., snapshot: _Optional[str] = ..., user: _Optional[str] = ..., checkpoint: _Optional[str] = ..., signal: _Optional[str] = ..., output: _Optional[str] = ..., error: _Optional[str] = ..., ram_mb: _Optional[int] = ..., cpu_limit: _Optional[int] = ..., stdin: _Optional[str] = ..., terminal: _Optional[str] = ..., gpu_share: _Optional[float] = ..., cpus: _Optional[int] = ..., compat: _Optional[str] = ..., weave: _Optional[_Union[Weave, _Mapping]] = ..., array_first: _Optional[int] = ..., array_last: _Optional[int] = ..., stages: _Optional[str] = ..., health: _Optional[_Union[ReplicaHealth, _Mapping]] = ...) -> None: ...
 
 class ReplicaHealth(_message.Message):
-    __slots__ = ("path", "start_within_s", "every_s", "fails")
+    __slots__ = ("path", "start_within_s", "every_s", "fails", "warmup_path", "warmup_body", "warmup_requests")
     PATH_FIELD_NUMBER: _ClassVar[int]
     START_WITHIN_S_FIELD_NUMBER: _ClassVar[int]
     EVERY_S_FIELD_NUMBER: _ClassVar[int]
     FAILS_FIELD_NUMBER: _ClassVar[int]
+    WARMUP_PATH_FIELD_NUMBER: _ClassVar[int]
+    WARMUP_BODY_FIELD_NUMBER: _ClassVar[int]
+    WARMUP_REQUESTS_FIELD_NUMBER: _ClassVar[int]
     path: str
     start_within_s: float
     every_s: float
     fails: int
-    def __init__(self, path: _Optional[str] = ..., start_within_s: _Optional[float] = ..., every_s: _Optional[float] = ..., fails: _Optional[int] = ...) -> None: ...
+    warmup_path: str
+    warmup_body: str
+    warmup_requests: int
+    def __init__(self, path: _Optional[str] = ..., start_within_s: _Optional[float] = ..., every_s: _Optional[float] = ..., fails: _Optional[int] = ..., warmup_path: _Optional[str] = ..., warmup_body: _Optional[str] = ..., warmup_requests: _Optional[int] = ...) -> None: ...
 
 class Weave(_message.Message):
     __slots__ = ("id", "place", "size", "order", "limit_s")

@@ -24,7 +24,12 @@ from weft.wire.messages import ReplicaStatus
 from weft.wire.runs import RunKey
 
 PROBE_TIMEOUT_S: Final = 5.0
+MIN_PROBE_TIMEOUT_S: Final = 2.0
+"""Replicas that are probed often hang when they do not answer for this time."""
+PIECE_BYTES: Final = 65_536
 OK_STATUSES: Final = range(200, 400)
+SAID_READY_STATUSES: Final = range(200, 500)
+"""Statuses that count if the program said that it can serve: it may know no path for probes."""
 log = logging.getLogger(__name__)
 
 
@@ -101,12 +106,28 @@ class Prober:
 
     async def _probe(self, key: RunKey, host: str, port: int, state: ReplicaHealth) -> None:
         while not state.broken:
-            answered = await answers(host, port, state.health.path)
+            answered = await self._answers(key, host, port, state)
             change = state.observe(time.time(), answered)
             if change is not None:
                 report = self._last[key] = ReplicaReport(*key, change[0] == "ready", port, change[1])
                 self._report(report)
             await asyncio.sleep(state.wait_s)
+
+    async def _answers(self, key: RunKey, host: str, port: int, state: ReplicaHealth) -> bool:
+        """Probe a replica once. One that is not ready yet must answer its warm-up too."""
+        health = state.health
+        says_ready = os.path.exists(f"{self._folder(key)}/{run_files.READY}")
+        allowed = SAID_READY_STATUSES if says_ready else OK_STATUSES
+        timeout_s = min(PROBE_TIMEOUT_S, max(health.every_s, MIN_PROBE_TIMEOUT_S))
+        if not await answers(host, port, health.path, allowed, timeout_s=timeout_s):
+            return False
+        if state.ready or not health.warmup_path:
+            return True
+        within_s = max(state.since + health.start_within_s - time.time(), PROBE_TIMEOUT_S)
+        for _ in range(health.warmup_requests):
+            if not await answers(host, port, health.warmup_path, OK_STATUSES, health.warmup_body, within_s):
+                return False
+        return True
 
     def _folder(self, key: RunKey) -> str:
         return run_files.run_dir(os.path.abspath(self._jobs), *key)
@@ -123,18 +144,26 @@ class Prober:
             return None
 
 
-async def answers(host: str, port: int, path: str) -> bool:
-    """Return whether a GET of this path is answered with a status of 200 to 399."""
+async def answers(
+    host: str, port: int, path: str, allowed: range = OK_STATUSES, body: str = "", timeout_s: float = PROBE_TIMEOUT_S
+) -> bool:
+    """Return whether a GET, or a POST of a JSON body, is answered with one of the allowed statuses."""
+    lines = [f"{'POST' if body else 'GET'} {path} HTTP/1.1", f"Host: {host}:{port}", "Connection: close"]
+    lines.append("User-Agent: weft-probe")
+    content = body.encode()
+    if content:
+        lines += ["Content-Type: application/json", f"Content-Length: {len(content)}"]
     try:
-        async with asyncio.timeout(PROBE_TIMEOUT_S):
+        async with asyncio.timeout(timeout_s):
             reader, writer = await asyncio.open_connection(host, port)
             try:
-                head = (
-                    f"GET {path} HTTP/1.1\r\nHost: {host}:{port}\r\nConnection: close\r\nUser-Agent: weft-probe\r\n\r\n"
-                )
-                writer.write(head.encode("ascii"))
+                writer.write("\r\n".join([*lines, "", ""]).encode("ascii") + content)
                 words = (await reader.readline()).split(None, 2)
-                return len(words) > 1 and words[0].startswith(b"HTTP/1.") and int(words[1]) in OK_STATUSES
+                found = len(words) > 1 and words[0].startswith(b"HTTP/1.") and int(words[1]) in allowed
+                if found and content:  # the work of a warm-up is done once the answer is complete
+                    while await reader.read(PIECE_BYTES):
+                        pass
+                return found
             finally:
                 writer.close()
     except (OSError, TimeoutError, ValueError):

@@ -9,6 +9,7 @@ import os
 from typing import TYPE_CHECKING, Any, Final
 
 from weft.cli import flags, render, tables
+from weft.cli.request_flags import parse_headers, read_body
 from weft.cli.tables import Cell
 from weft.cli.workload_units import latency, positive
 from weft.errors import InputError
@@ -166,16 +167,12 @@ def _split(args: argparse.Namespace) -> SplitResult:
 
 
 def _request(args: argparse.Namespace, where: SplitResult, method: str) -> bytes:
-    body = _body(args.data)
+    body = read_body(args.data, MAX_BODY_BYTES)
     target = (where.path or "/") + (f"?{where.query}" if where.query else "")
     lines = [f"{method} {target} HTTP/1.1", f"Host: {where.netloc.rpartition('@')[2]}"]
-    names = set()
-    for header in args.header:
-        name, colon, value = header.partition(":")
-        if not colon or not name or not header.isprintable() or not header.isascii() or " " in name:
-            raise InputError(f"--header: {header[:80]!r}", hint="a name, a colon and a value, such as 'X-Team: a'")
-        names.add(name.lower())
-        lines.append(f"{name}: {value.strip()}")
+    headers = parse_headers(args.header)
+    names = {name.lower() for name, _ in headers}
+    lines += [f"{name}: {value}" for name, value in headers]
     if "user-agent" not in names:
         lines.append("User-Agent: weft-load")
     if body or method in ("POST", "PUT", "PATCH"):
@@ -183,14 +180,6 @@ def _request(args: argparse.Namespace, where: SplitResult, method: str) -> bytes
             lines.append("Content-Type: application/json")
         lines.append(f"Content-Length: {len(body)}")
     return "\r\n".join([*lines, "", ""]).encode() + body
-
-
-def _body(given: str | None) -> bytes:
-    if given is None or not given.startswith("@"):
-        return (given or "").encode()
-    from weft.inputs.files import read_text
-
-    return read_text(given[1:], max_bytes=MAX_BODY_BYTES).encode()
 
 
 def _summary(args: argparse.Namespace, plan: LoadPlan, figures: LoadFigures) -> dict[str, Any]:

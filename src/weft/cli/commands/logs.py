@@ -1,4 +1,4 @@
-"""Print the output of a job, standard output and standard error together (see --stderr).
+"""Print the output of a job, standard output and standard error together (see --stderr). A service is all its replicas.
 
 For a redrawn line, such as a progress bar, only the last state is printed. On a terminal, escape codes are removed.
 --raw prints every byte unchanged."""
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from weft.cli import connection, flags, render
 from weft.cli.views import log_text
-from weft.errors import InputError
+from weft.errors import InputError, NotFound
 from weft.jobspec.job_names import looks_like_reference
 
 if TYPE_CHECKING:
@@ -22,7 +22,9 @@ if TYPE_CHECKING:
 EXAMPLE: Final = """examples:
   weft logs 7
   weft logs -f train
-  weft logs -n 20 --run 1 @"""
+  weft logs -n 20 --run 1 @
+  weft logs -f chat
+  weft logs chat/0"""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -51,17 +53,47 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     with connection.connect(args.scheduler) as client:
         client.note = render.print_message
-        may_be_array = args.job.isdecimal() or args.job.startswith("@") or not looks_like_reference(args.job)
-        if may_be_array and (tasks := _tasks(client, args.job)):
-            _write_tasks(client, tasks, args)
-            return 0
-        if args.follow and not args.run:
-            pieces = client.follow(args.job, lines=args.lines, rank=args.rank, stderr=args.stderr)
-        else:
-            which = {"run": args.run, "lines": args.lines, "rank": args.rank}
-            pieces = client.logs(args.job, follow=args.follow, stderr=args.stderr, **which)
-        write(pieces, follow=args.follow, raw=args.raw)
+        try:
+            return _write_job(client, args)
+        except NotFound:
+            if _write_service(client, args):
+                return 0
+            raise
+
+
+def _write_job(client: Client, args: argparse.Namespace) -> int:
+    may_be_array = args.job.isdecimal() or args.job.startswith("@") or not looks_like_reference(args.job)
+    if may_be_array and (tasks := _tasks(client, args.job)):
+        _write_tasks(client, tasks, args)
+        return 0
+    if args.follow and not args.run:
+        pieces = client.follow(args.job, lines=args.lines, rank=args.rank, stderr=args.stderr)
+    else:
+        which = {"run": args.run, "lines": args.lines, "rank": args.rank}
+        pieces = client.logs(args.job, follow=args.follow, stderr=args.stderr, **which)
+    write(pieces, follow=args.follow, raw=args.raw)
     return 0
+
+
+def _write_service(client: Client, args: argparse.Namespace) -> bool:
+    """Write the output of all replicas of a service. Return False if there is no service of this name."""
+    from weft.cli.views.live_services import named_services
+    from weft.cli.views.replica_logs import ReplicaLogs
+
+    found = named_services(client, [args.job])
+    if found and args.follow:
+        logs = ReplicaLogs(
+            lambda: connection.connect(args.scheduler),
+            lambda: next(iter(named_services(client, [args.job])), None),
+            args.lines,
+        )
+        write(logs.follow(), follow=True, raw=args.raw)
+    for replica in found[0].replicas if found and not args.follow else ():
+        print(f"==> {args.job}/{replica.index} <==", flush=True)
+        if replica.status != "waiting":
+            pieces = client.logs(replica.job, run=args.run, lines=args.lines, stderr=args.stderr)
+            write(pieces, follow=False, raw=args.raw)
+    return bool(found)
 
 
 def _tasks(client: Client, ref: str) -> Sequence[JobView]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from weft.cli import connection, flags, render, tables
 from weft.cli.tables import Cell, Column
+from weft.cli.views.live_services import REPLICA_COLUMNS, replica_rows
 
 if TYPE_CHECKING:
     from weft.wire.views.services import ServiceView
@@ -19,10 +20,6 @@ EXAMPLE: Final = """examples:
 COLUMNS: Final = (
     Column("SERVICE", max_width=30), Column("READY", right=True), Column("REPLICAS"), Column("REQUESTS/S", right=True),
     Column("QUEUED", right=True), Column("VERSION", right=True), Column("SCALER"), Column("URL", max_width=60),
-)  # fmt: skip
-REPLICA_COLUMNS: Final = (
-    Column("REPLICA", max_width=30), Column("STATUS"), Column("VERSION", right=True), Column("GPUS", max_width=30),
-    Column("ADDRESS"), Column("JOB"),
 )  # fmt: skip
 
 
@@ -44,18 +41,12 @@ def run(args: argparse.Namespace) -> int:
         render.print_json(found)
         return 0
     if args.replicas:
-        rows = [
-            [Cell(f"{each.name}/{replica.index}"), Cell(replica.status), Cell(str(replica.version)),
-             Cell(replica.gpus or "-"), Cell(replica.address or "-"), Cell(replica.job)]
-            for each in found.services
-            for replica in each.replicas
-        ]  # fmt: skip
-        tables.print_table(REPLICA_COLUMNS, rows, args.color)
+        tables.print_table(REPLICA_COLUMNS, replica_rows(found.services), args.color)
     else:
         tables.print_table(COLUMNS, [_row(each) for each in found.services], args.color)
     for each in found.services:
-        if each.waiting_for:
-            render.print_message(f"{each.name}: {each.waiting_for}")
+        for problem in filter(None, (each.waiting_for, each.failing)):
+            render.print_message(f"{each.name}: {problem}")
     if not found.services:
         render.print_message("no services; weft deploy FILE.yaml deploys one")
     return 0

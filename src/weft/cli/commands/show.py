@@ -1,4 +1,4 @@
-"""Show everything about a job except its environment."""
+"""Show everything about a job or a service, except its environment. A replica is SERVICE/INDEX."""
 
 from __future__ import annotations
 
@@ -10,13 +10,18 @@ from typing import TYPE_CHECKING, Final
 from weft.cli import connection, flags, render, tables
 from weft.cli.text import escape_controls, format_time, plural
 from weft.cli.views import figures, job_table, stages
+from weft.errors import NotFound
+from weft.wire.views.base import plain
 
 if TYPE_CHECKING:
+    from weft.client import Client
     from weft.wire.views.jobs import JobDetailView
 
 EXAMPLE: Final = """examples:
   weft show 7
-  weft show 3-7 --json"""
+  weft show 3-7 --json
+  weft show chat
+  weft show chat/0"""
 
 ELSEWHERE: Final = frozenset(
     {
@@ -38,7 +43,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     with connection.connect(args.scheduler) as client:
-        found = client.jobs(args.jobs, arrays=not args.json)
+        try:
+            found = client.jobs(args.jobs, arrays=not args.json)
+        except NotFound:
+            if _show_services(client, args):
+                return 0
+            raise
     if args.json:
         render.print_json(found)
         return 0
@@ -47,6 +57,18 @@ def run(args: argparse.Namespace) -> int:
             print()
         tables.print_pairs([(label, tables.Cell(escape_controls(value))) for label, value in _pairs(job)], args.color)
     return 0
+
+
+def _show_services(client: Client, args: argparse.Namespace) -> bool:
+    """Show the services of these names. Return False if one of them is no service."""
+    from weft.cli.views.live_services import named_services, print_services
+
+    services = named_services(client, args.jobs)
+    if args.json and services:
+        render.print_json({"services": [plain(each) for each in services]})
+    elif services:
+        print_services(services, args.color)
+    return bool(services)
 
 
 def _pairs(job: JobDetailView) -> list[tuple[str, str]]:

@@ -1,4 +1,6 @@
-"""Explain why a job waits: the reasons, its position in the queue, the jobs ahead, and when it may start."""
+"""Explain why a job waits: the reasons, its position in the queue, the jobs ahead, and when it may start.
+
+Of a service: how many replicas are wanted and why, and which runs hold the GPUs that the missing ones wait for."""
 
 from __future__ import annotations
 
@@ -8,14 +10,18 @@ from typing import TYPE_CHECKING, Final
 from weft.cli import connection, flags, render
 from weft.cli.text import escape_controls, format_time, plural
 from weft.cli.views import figures, job_table
+from weft.errors import NotFound
 from weft.model.status import Reason
 
 if TYPE_CHECKING:
+    from weft.client import Client
     from weft.wire.views.explain import ExplainView
 
 EXAMPLE: Final = """examples:
   weft why 7
-  weft why train --json"""
+  weft why train --json
+  weft why chat
+  weft why chat/0"""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -25,13 +31,31 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     with connection.connect(args.scheduler) as client:
-        found = client.explain(args.job)
+        try:
+            found = client.explain(args.job)
+        except NotFound:
+            if _explain_service(client, args):
+                return 0
+            raise
     if args.json:
         render.print_json(found)
         return 0
     for line in _lines(found):
         print(escape_controls(line))
     return 0
+
+
+def _explain_service(client: Client, args: argparse.Namespace) -> bool:
+    """Explain the service of this name. Return False if there is none."""
+    from weft.cli.views.live_services import explain_lines, named_services
+
+    for service in named_services(client, [args.job]):
+        if args.json:
+            render.print_json(service)
+        else:
+            print("\n".join(map(escape_controls, explain_lines(service))))
+        return True
+    return False
 
 
 def _lines(found: ExplainView) -> list[str]:

@@ -63,6 +63,7 @@ def run_environment(
         env["TERM"] = spec.terminal
     if spec.port:
         env |= {"WEFT_HOST": spec.host or LOOPBACK, "WEFT_PORT": str(spec.port)}
+        env["WEFT_READY_FILE"] = f"{folder}/{run_files.READY}"
     if spec.socket:
         env["WEFT_SOCKET"] = spec.socket
     if spec.params:

@@ -21,7 +21,7 @@ from weft.wire.messages import DeployRequest, ServiceChange, SubmitRequest
 from weft.wire.views.services import DeployedView
 
 MAX_DESCRIPTION_CHARS: Final = 65_536
-LIVE_KEYS: Final = ("run", "env", "chdir", "cpus", "mem", "grace", "models", "retries")
+LIVE_KEYS: Final = ("run", "env", "chdir", "cpus", "mem", "grace", "models", "llm", "image")
 """Keys that only a deployment has: how its replicas run, and the models that OpenAI requests name."""
 RESERVED_NAMES: Final = ("v1", "-")
 """Paths of the router itself."""
@@ -92,14 +92,23 @@ def _describe(controller: Controller, request: DeployRequest, who: Caller) -> Se
         raise InputError(f"the description has more than {MAX_DESCRIPTION_CHARS:,} characters")
     file = request.file[:200] or "the description"
     entry = parse_yaml(request.description, file).mapping("a service", KEYS + LIVE_KEYS)
-    service = read_service(entry)
+    service = read_service(entry, min_gpus=0)
     if service.name in RESERVED_NAMES:
         raise entry.require("service").error(f"{service.name} is a path of the router", "give it another name")
-    models = entry.get("models")
-    names = () if models is None else tuple(each.text() for each in models.items("a list of models"))
+    if (image := entry.get("image")) is not None:
+        raise image.error("image: replicas do not run in containers yet", "give run alone")
     with entry.value.locating():
         template = _template(controller, entry, service, request, who)
-    return replace(service, template=template, models=names)
+    return replace(service, template=template, models=_models(entry))
+
+
+def _models(entry: YamlMapping) -> tuple[str, ...]:
+    """Return the names of models by which OpenAI requests select a service."""
+    models, llm = entry.get("models"), entry.get("llm")
+    names = [] if models is None else [each.text() for each in models.items("a list of models")]
+    if llm is not None:
+        names.append(llm.mapping("llm", ("model",)).require("model").text())
+    return tuple(dict.fromkeys(names))
 
 
 def _template(controller: Controller, entry: YamlMapping, service: Service, request: DeployRequest, who: Caller) -> Job:

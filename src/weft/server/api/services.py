@@ -28,7 +28,7 @@ def _service(controller: Controller, known: ServiceState, now: Seconds) -> Servi
         ready=len(known.ready()), min_replicas=rule.min_replicas,
         max_replicas=rule.max_replicas, scaler=rule.scaler, rate=round(load.arrivals, 3),
         in_flight=round(load.in_flight, 3), queued=load.queued, capacity=round(load.capacity, 3), slo_s=service.slo_s,
-        waiting_for=found.why_waiting,
+        waiting_for=found.why_waiting, held_by=found.held_by, models=list(service.models),
         replicas=[_replica(controller, each) for each in known.replicas.values()],
     )  # fmt: skip
 

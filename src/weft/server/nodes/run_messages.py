@@ -70,7 +70,13 @@ def health_message(health: Health | None) -> ReplicaHealth | None:
     if health is None:
         return None
     return ReplicaHealth(
-        path=health.path, start_within_s=health.start_within_s, every_s=health.every_s, fails=health.fails
+        path=health.path,
+        start_within_s=health.start_within_s,
+        every_s=health.every_s,
+        fails=health.fails,
+        warmup_path=health.warmup_path,
+        warmup_body=health.warmup_body,
+        warmup_requests=health.warmup_requests,
     )
 
 

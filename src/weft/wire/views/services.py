@@ -48,6 +48,12 @@ class ServiceView(View):
     slo_s: float | None = None
     waiting_for: str = ""
     """Why replicas wait for GPUs; empty: none waits."""
+    held_by: str = ""
+    """The runs that hold the GPUs for which they wait."""
+    failing: str = ""
+    """Why the present version does not get ready, or why the last one was rolled back; empty: it works."""
+    models: Sequence[str] = ()
+    """The models by which OpenAI requests select it."""
     replicas: Sequence[ReplicaView] = ()
 
 

@@ -40,6 +40,8 @@ CHECKPOINTS: Final = "checkpoints"
 WEAVE: Final = "weave.json"
 """The weave of the run, its place there and the size, as `weft.train` reads them; an empty object: not woven."""
 REPLICA: Final = "replica.json"
+READY: Final = "ready"
+"""Made by a replica that says itself when it can serve."""
 """The port and the probes of a replica of a service."""
 NOTIFY_SOCKET: Final = "bell.sock"
 
