@@ -62,7 +62,7 @@ def test_a_service_is_deployed_updated_scaled_rolled_back_and_removed(here: Site
         here.weft("rollback", "chat", check=True)
         until(lambda: requests.answers[-1].endswith("one"))
     assert not requests.failures
-    assert {replica["version"] for replica in services(here)["chat"]["replicas"] if replica["status"] == "ready"} == {3}
+    until(lambda: {r["version"] for r in services(here)["chat"]["replicas"] if r["status"] == "ready"} == {3})
     undeploy(here)
     with pytest.raises(urllib.error.HTTPError, match="404"):
         get(f"{url}/x")
