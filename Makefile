@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
-# what only tests need: torch, mpirun, sshd
+# what only tests need: torch, mpirun, sshd, Slurm, PostgreSQL
 TEST_READY := $(VENV)/.test-ready
 # what real training needs: torch and others
 WORKLOADS_READY := $(VENV)/.workloads-ready
@@ -53,6 +53,8 @@ $(TEST_READY): $(WORKLOADS_READY)
 		echo "mpi4py could not be installed: its tests are skipped" >&2
 	@$(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt -e '.[kubernetes]' || \
 		echo "the kubernetes package could not be installed: tests of its manifests are skipped" >&2
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt -e '.[postgres]' || \
+		echo "psycopg could not be installed: tests with PostgreSQL are skipped" >&2
 	@# Ray in a separate virtual environment: Weft does not import it
 	@[ -x $(VENV)/ray/bin/ray ] || { $(PYTHON) -m venv $(VENV)/ray && \
 		$(VENV)/ray/bin/python -m pip install -qq --disable-pip-version-check 'ray[default]==2.60.0'; } || \
@@ -62,6 +64,10 @@ $(TEST_READY): $(WORKLOADS_READY)
 	@if [ "$$CI" = true ] || [ ! -d /run/systemd/system ]; then $(call debian,/usr/sbin/sshd,openssh-server,tests over ssh are skipped); fi
 	@# a Slurm of the tests' own, which they start on loopback; the package's own services stay off
 	@$(call debian,/usr/sbin/slurmctld,--no-install-recommends slurmctld slurmd slurm-client slurm-wlm-basic-plugins munge,tests with Slurm are skipped)
+	@# a PostgreSQL of the tests' own, started on loopback; the package would make and start a cluster without this setting
+	@[ "$$(id -u)" != 0 ] || [ -e /etc/postgresql-common/createcluster.conf ] || { mkdir -p /etc/postgresql-common && \
+		echo 'create_main_cluster = false' > /etc/postgresql-common/createcluster.conf; }
+	@$(call debian,/usr/lib/postgresql/*/bin/initdb,--no-install-recommends -o Dpkg::Options::=--force-confold postgresql,tests with PostgreSQL are skipped)
 	@touch $@
 
 workloads: $(WORKLOADS_READY) ## install what real training needs into .venv, such as torch: python -m weft_workloads

@@ -18,6 +18,7 @@ from support.train_env import Inside, inside
 
 if TYPE_CHECKING:
     from support.local_scheduler import Site
+    from support.postgres import Postgres
     from support.weft_cli import Weft
 
 # A shell that starts this in the background leaves SIGINT ignored, and every command started here would inherit that.
@@ -41,6 +42,15 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def job() -> Iterator[Inside]:
     """A run as a process of it sees it."""
     with inside() as made:
+        yield made
+
+
+@pytest.fixture(scope="session")
+def database() -> Iterator[Postgres]:
+    """A real PostgreSQL, for all tests of this process. Each takes a schema for itself."""
+    from support.postgres import postgres
+
+    with postgres() as made:
         yield made
 
 

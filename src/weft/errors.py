@@ -10,6 +10,7 @@ WeftError                 the base class
 │   └── NotAuthenticated  the token is missing or wrong
 ├── Refused               the scheduler refuses the request for now, and says why (exit code 6)
 ├── JournalError          a journal that cannot be read or written
+│   └── Deposed           another server leads now, or may
 └── PlanError             a policy or placement broke its contract; names it and says how
 """
 
@@ -96,6 +97,10 @@ class Refused(WeftError):
 
 class JournalError(WeftError):
     """A journal that cannot be read or written."""
+
+
+class Deposed(JournalError):
+    """Another server leads now, or may: this one must answer no caller."""
 
 
 class PlanError(WeftError):

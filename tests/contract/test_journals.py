@@ -26,15 +26,32 @@ FACTS: tuple[Fact, ...] = (
     Exited(0.1 + 0.2, "a", 1, "done", 0.0, 0),
 )
 ON_DISK = ("jsonl", "db", "sqlite")
+STORES = (*ON_DISK, "postgresql")
 
 Open = Callable[[], Journal]
 
 
-@pytest.fixture(params=["memory", *ON_DISK])
-def new(request: pytest.FixtureRequest, tmp_path: Path) -> Open:
+def new_url(kind: str, request: pytest.FixtureRequest, name: str = "journal") -> str:
+    """Return where a journal may be made: a file in the test's folder, or an empty schema of a real PostgreSQL."""
+    if kind in ON_DISK:
+        return str(request.getfixturevalue("tmp_path") / f"{name}.{kind}")
+    return str(request.getfixturevalue("database").schema_url())
+
+
+@pytest.fixture(params=["memory", *STORES])
+def new(request: pytest.FixtureRequest) -> Open:
     """Makes one empty journal of each kind."""
     kind = request.param
-    return MemoryJournal if kind == "memory" else lambda: open_journal(tmp_path / f"journal.{kind}")
+    if kind == "memory":
+        return MemoryJournal
+    url = new_url(kind, request)
+    return lambda: open_journal(url)
+
+
+@pytest.fixture(params=STORES)
+def url(request: pytest.FixtureRequest) -> str:
+    """Where no journal is yet, in each kind of store."""
+    return new_url(request.param, request)
 
 
 @pytest.fixture(params=ON_DISK)
@@ -101,18 +118,18 @@ def test_many_facts(new: Open) -> None:
         assert list(journal.read(after=1_999)) == facts[1_999:]
 
 
-def test_facts_are_there_after_reopening(path: Path) -> None:
+def test_facts_are_there_after_reopening(url: str) -> None:
     for i in range(len(FACTS)):
-        with open_journal(path) as journal:
+        with open_journal(url) as journal:
             assert len(journal) == i
             journal.append(FACTS[i])
-    with open_journal(path) as journal:
+    with open_journal(url) as journal:
         assert list(journal.read()) == list(FACTS)
         assert journal.torn is None
 
 
-def test_an_append_that_cannot_be_written_adds_nothing(path: Path) -> None:
-    with open_journal(path) as journal:
+def test_an_append_that_cannot_be_written_adds_nothing(url: str) -> None:
+    with open_journal(url) as journal:
         journal.append(Wake(0.0))
         with pytest.raises(JournalError, match="must be finite"):
             journal.append(Wake(1.0), Wake(float("nan")))
@@ -120,11 +137,11 @@ def test_an_append_that_cannot_be_written_adds_nothing(path: Path) -> None:
         assert list(journal.read()) == [Wake(0.0), Wake(2.0)]
 
 
-def test_a_reader_changes_nothing_and_sees_a_live_journal(path: Path) -> None:
-    with open_journal(path) as journal:
+def test_a_reader_changes_nothing_and_sees_a_live_journal(url: str) -> None:
+    with open_journal(url) as journal:
         journal.append(*FACTS)
         journal.sync()
-        with open_journal(path, readonly=True) as reader:
+        with open_journal(url, readonly=True) as reader:
             assert list(reader.read()) == list(FACTS)
             with pytest.raises(JournalError, match="reading only"):
                 reader.append(Wake(0.0))
@@ -136,13 +153,13 @@ def test_a_reader_does_not_make_the_file(path: Path) -> None:
     assert not path.exists()
 
 
-def test_a_second_writer_is_refused(path: Path) -> None:
+def test_a_second_writer_is_refused(url: str) -> None:
     def write_beside(first: Journal) -> None:
-        with open_journal(path) as second:
+        with open_journal(url) as second:
             first.append(Wake(1.0))
             second.append(Wake(2.0))
 
-    with open_journal(path) as journal:
+    with open_journal(url) as journal:
         journal.append(Wake(0.0))
         with pytest.raises(JournalError, match="another process"):
             write_beside(journal)
@@ -255,9 +272,10 @@ def test_a_backup_does_not_disturb_the_writer(new: Open) -> None:
         assert list(journal.read()) == [*FACTS, Wake(9.0)]
 
 
-def test_a_journal_keeps_its_name_and_no_two_share_one(path: Path) -> None:
+@pytest.mark.parametrize("kind", STORES)
+def test_a_journal_keeps_its_name_and_no_two_share_one(kind: str, request: pytest.FixtureRequest) -> None:
     names = set()
-    for at in (path, path.with_name(f"other{path.suffix}")):
+    for at in (new_url(kind, request), new_url(kind, request, "other")):
         with open_journal(at) as journal:
             first = journal.name
         with open_journal(at) as journal:
@@ -299,32 +317,32 @@ def test_a_store_goes_back_to_its_last_backup(path: Path) -> None:
         journal.append(Wake(10.0))
 
 
-def test_a_check_of_a_long_journal_ends_unfinished(path: Path) -> None:
-    with open_journal(path) as journal:
+def test_a_check_of_a_long_journal_ends_unfinished(url: str) -> None:
+    with open_journal(url) as journal:
         journal.append(*(Wake(float(at)) for at in range(5_000)))
         health = journal.check(timeout_s=-1.0)
     assert health.check == "unfinished"
     assert health.size_bytes > 0
 
 
-def test_maintenance_runs_as_a_process(path: Path) -> None:
+def test_maintenance_runs_as_a_process(url: str) -> None:
     def maintain(verb: str) -> int:
-        return subprocess.run([sys.executable, "-m", "weft.journal", verb, str(path)], check=False).returncode
+        return subprocess.run([sys.executable, "-m", "weft.journal", verb, url], check=False).returncode
 
-    with open_journal(path) as journal:
+    with open_journal(url) as journal:
         journal.append(*FACTS)
         journal.sync()
         assert maintain("backup") == 0
-        assert store_at(path).backup_at() is not None
-        assert maintain("compact") == (EXIT_TRY_LATER if path.suffix == ".jsonl" else 0)
+        assert store_at(url).backup_at() is not None
+        assert maintain("compact") == (EXIT_TRY_LATER if url.endswith(".jsonl") else 0)
         assert maintain("polish") == 2
         assert len(journal) == len(FACTS)
 
 
-@pytest.mark.parametrize("url", ["postgresql://host/weft", "file:///tmp/a.db", "://x"])
-def test_an_unknown_scheme_lists_the_known(url: str) -> None:
-    with pytest.raises(JournalError, match=r"use sqlite:///path or jsonl:///path"):
-        open_journal(url)
+@pytest.mark.parametrize("wrong", ["mysql://host/weft", "file:///tmp/a.db", "://x"])
+def test_an_unknown_scheme_lists_the_known(wrong: str) -> None:
+    with pytest.raises(JournalError, match=r"use sqlite:///path or jsonl:///path, or postgresql://"):
+        open_journal(wrong)
 
 
 @pytest.mark.parametrize("name", ["journal", "journal.txt", "journal.json"])
@@ -333,7 +351,7 @@ def test_an_unknown_kind_of_file_lists_the_known(tmp_path: Path, name: str) -> N
         open_journal(tmp_path / name)
 
 
-def test_what_is_no_fact_is_refused(path: Path) -> None:
+def test_what_is_no_fact_is_refused(url: str) -> None:
     job: Any = Job("a")
-    with open_journal(path) as journal, pytest.raises(JournalError, match="not a fact"):
+    with open_journal(url) as journal, pytest.raises(JournalError, match="not a fact"):
         journal.append(job)

@@ -1,7 +1,7 @@
-"""Append-only logs of facts: in memory, in a text file, in SQLite. Replaying the facts restores the scheduler.
+"""Append-only logs of facts: in memory, a text file, SQLite or PostgreSQL. Replaying the facts restores the scheduler.
 
 The port is in `base`, the JSON of facts in `codec`; each store is a module or a room. A new store implements both
-protocols of `base` and gets its scheme in `SCHEMES` and `store_at`. Add its suffix to `ON_DISK` of
+protocols of `base` and gets its scheme in `SCHEMES` and `store_at`. Add it to `STORES` of
 tests/contract/test_journals.py, so that the contract tests run against it.
 """
 
@@ -16,10 +16,11 @@ from weft.journal.base import Journal, Store
 from weft.journal.jsonl import JsonlJournal, JsonlStore
 from weft.journal.memory import MemoryJournal
 
-__all__ = ["Journal", "JsonlJournal", "MemoryJournal", "Store", "open_journal", "store_at"]
+__all__ = ["Journal", "JsonlJournal", "MemoryJournal", "Store", "is_postgres", "open_journal", "store_at"]
 
 SCHEMES: Final = {".jsonl": "jsonl", ".db": "sqlite", ".sqlite": "sqlite"}
 """The store for a plain path, by its suffix."""
+POSTGRES_SCHEMES: Final = ("postgresql", "postgres")
 
 
 def open_journal(url: str | os.PathLike[str], *, readonly: bool = False) -> Journal:
@@ -28,7 +29,8 @@ def open_journal(url: str | os.PathLike[str], *, readonly: bool = False) -> Jour
 
 
 def store_at(url: str | os.PathLike[str]) -> Store:
-    """Return the store at a URL, `sqlite:///path` or `jsonl:///path`, or at a path ending in .jsonl, .db or .sqlite."""
+    """Return the store at a URL, `sqlite:///path`, `jsonl:///path` or `postgresql://user@host/database`, or at a path
+    ending in .jsonl, .db or .sqlite."""
     text = os.fspath(url)
     scheme, separator, path = text.partition("://")
     if not separator:
@@ -41,4 +43,15 @@ def store_at(url: str | os.PathLike[str]) -> Store:
         from weft.journal.sqlite.store import SqliteStore  # sqlite3 takes milliseconds to import
 
         return SqliteStore(Path(path))
-    raise JournalError(f"no journal supports {scheme}:// URLs: use sqlite:///path or jsonl:///path")
+    if scheme in POSTGRES_SCHEMES:
+        from weft.journal.postgres.store import PostgresStore
+
+        return PostgresStore(text)
+    raise JournalError(
+        f"no journal supports {scheme}:// URLs: use sqlite:///path or jsonl:///path, or postgresql://user@host/database"
+    )
+
+
+def is_postgres(url: str | os.PathLike[str]) -> bool:
+    """Return whether a URL names a PostgreSQL database."""
+    return os.fspath(url).partition("://")[0] in POSTGRES_SCHEMES

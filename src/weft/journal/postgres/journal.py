@@ -1,0 +1,182 @@
+"""A journal in a PostgreSQL database: each append is one statement, on disk when the call returns.
+
+The statement holds a fence: it changes nothing unless the epoch of `weft_leader` is still that of the writer. A row of
+`weft_facts` keeps the epoch under which it was written.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from itertools import chain
+from typing import TYPE_CHECKING, Any, Final, Self
+
+from weft.errors import Deposed, JournalError
+from weft.journal.base import CHECK_TIMEOUT_S, PAGE_FACTS, Health
+from weft.journal.codec import decode_line, encode_line
+from weft.journal.postgres import schema
+from weft.journal.postgres.session import Conflict, ConnectionLost, Session
+from weft.model import Fact
+
+if TYPE_CHECKING:
+    from weft.journal.postgres.store import PostgresStore
+
+INSERT: Final = (
+    "INSERT INTO weft_facts SELECT %(after)s + f.nr, %(epoch)s, f.body"
+    " FROM led, unnest(%(bodies)s::text[]) WITH ORDINALITY AS f(body, nr)"
+)
+FENCED: Final = f"WITH led AS (SELECT 1 FROM weft_leader WHERE epoch = %(epoch)s FOR SHARE) {INSERT}"
+"""For a writer without a lease, such as a tool."""
+FENCED_AND_RENEWED: Final = (
+    "WITH led AS (UPDATE weft_leader SET renewed_at = {now}"
+    f" WHERE epoch = %(epoch)s AND holder = %(holder)s RETURNING 1) {INSERT}"
+)
+"""For the leader: an append renews its lease."""
+CLOCK: Final = "clock_timestamp()"
+RETRY_S: Final = 0.1
+_LAST: Final = (
+    "SELECT coalesce((SELECT max(position) FROM weft_facts),"
+    " (SELECT value::bigint FROM weft_meta WHERE key = 'base'), 0)"
+)
+
+
+class PostgresJournal:
+    """A journal that other processes may read while this one appends. See `.compaction` for its snapshot."""
+
+    torn: str | None = None
+    """Always None: a transaction is never half there."""
+
+    def __init__(self, url: str, *, readonly: bool = False) -> None:
+        self.url = url
+        self._append_error = "it is open for reading only" if readonly else ""
+        self._count = 0
+        self._writer, self._reader = Session(url), Session(url)
+        self.where = self._writer.where
+        self._epoch, self._holder, self._now = 0, "", CLOCK
+        self._retry_until: Callable[[], float] = lambda: 0.0
+        try:
+            if not readonly:
+                schema.create(self._reader)
+            elif not schema.has_tables(self._reader):
+                raise JournalError(f"cannot open {self.where}: a journal does not exist there")
+            self.name = schema.check(self._reader, readonly=readonly)["name"]
+            self.refresh()
+        except BaseException:
+            self._reader.close()
+            raise
+
+    def refresh(self) -> None:
+        """Learn what other processes wrote."""
+        ((self._epoch,),) = self._reader.rows("read", "SELECT epoch FROM weft_leader")
+        ((self._count,),) = self._reader.rows("read", _LAST)
+
+    def lead(self, epoch: int, holder: str, retry_until: Callable[[], float], now: str = CLOCK) -> None:
+        """Append as the leader of this epoch from now on. Until the monotonic time of `retry_until`, an append waits
+        for a database that is away."""
+        self._epoch, self._holder, self._retry_until, self._now = epoch, holder, retry_until, now
+        ((self._count,),) = self._reader.rows("read", _LAST)
+
+    def append(self, *facts: Fact) -> None:
+        if self._append_error:
+            raise JournalError(f"cannot append to {self.where}: {self._append_error}")
+        if not facts:
+            return
+        bodies = [encode_line(fact) for fact in facts]
+        statement = FENCED_AND_RENEWED.format(now=self._now) if self._holder else FENCED
+        given = {"after": self._count, "epoch": self._epoch, "bodies": bodies, "holder": self._holder}
+        if self._insert(statement, given, is_first=True) != len(bodies):
+            raise Deposed(f"cannot append to {self.where}: another server has taken over")
+        self._count += len(bodies)
+
+    def _insert(self, statement: str, given: dict[str, Any], *, is_first: bool = False) -> int:
+        """Insert the rows, and return their number. After a broken connection, find out whether they are there."""
+        expected = len(given["bodies"])
+        while True:
+            try:
+                if not is_first and self._is_inserted(given):
+                    return expected
+                return self._writer.run("append to", statement, given)[0]
+            except ConnectionLost:
+                if time.monotonic() >= self._retry_until():
+                    raise
+                time.sleep(RETRY_S)
+            except Conflict:
+                if is_first or not self._is_inserted(given):  # a statement whose connection broke may end later
+                    raise
+                return expected
+            is_first = False
+
+    def _is_inserted(self, given: dict[str, Any]) -> bool:
+        """Return whether the rows of an interrupted insert are there: no other writer has this epoch."""
+        found = self._writer.rows(
+            "append to", "SELECT epoch, body FROM weft_facts WHERE position = %s",
+            (given["after"] + len(given["bodies"]),),
+        )  # fmt: skip
+        return found == [(given["epoch"], given["bodies"][-1])]
+
+    def sync(self) -> None:
+        """Do nothing: every append is synced."""
+
+    def read(self, after: int = 0, *, page: int = PAGE_FACTS) -> Iterator[Fact]:
+        base = self.base
+        early = self._rows("weft_snapshot", 0, self.snapshot_size, page) if after < base else iter(())
+        return chain(early, self._rows("weft_facts", max(after, base), self._count, page))
+
+    @property
+    def base(self) -> int:
+        found = self._reader.rows("read", "SELECT value::bigint FROM weft_meta WHERE key = 'base'")
+        return int(found[0][0]) if found else 0
+
+    @property
+    def snapshot_size(self) -> int:
+        ((last,),) = self._reader.rows("read", "SELECT coalesce(max(position), 0) FROM weft_snapshot")
+        return int(last)
+
+    def __len__(self) -> int:
+        return self._count
+
+    def compact(self) -> bool:
+        return self._store().compact()
+
+    def backup(self) -> None:
+        self._store().backup()
+
+    def check(self, timeout_s: float = CHECK_TIMEOUT_S) -> Health:
+        return self._store().check(timeout_s)
+
+    def _store(self) -> PostgresStore:
+        from weft.journal.postgres.store import PostgresStore  # the store imports this module
+
+        return PostgresStore(self.url)
+
+    def close(self) -> None:
+        self._append_error = self._append_error or "it is closed; reopen it"
+        self._writer.close()
+        self._reader.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _rows(self, table: str, after: int, until: int, page: int) -> Iterator[Fact]:
+        # page by page, so that a reader that stops halfway holds no transaction open
+        for begin in range(after, until, page):
+            end = min(begin + page, until)
+            rows = self._reader.rows(
+                "read",
+                f"SELECT position, body FROM {table} WHERE position > %s AND position <= %s ORDER BY position",
+                (begin, end),
+            )
+            if len(rows) != end - begin:
+                raise JournalError(f"{self.where}: rows of {table} are missing between positions {begin + 1} and {end}")
+            for position, body in rows:
+                yield decode_row(self.where, position, body)
+
+
+def decode_row(where: str, position: int, body: str) -> Fact:
+    try:
+        return decode_line(body)
+    except (JournalError, TypeError) as error:
+        raise JournalError(f"{where}: position {position}: {error}") from None

@@ -1,0 +1,51 @@
+"""The tables. They are in the first schema of the search path; `?options=-csearch_path%3DNAME` selects another."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Final
+
+from weft.errors import JournalError
+from weft.journal.codec import FORMAT, check_format
+from weft.journal.postgres.session import Session
+
+CREATION_LOCK: Final = 0x77656674
+"""The advisory lock under which the tables are created: two servers may start at once."""
+TABLES: Final = (
+    "CREATE TABLE weft_meta (key text PRIMARY KEY, value text NOT NULL)",
+    "CREATE TABLE weft_facts (position bigint PRIMARY KEY, epoch bigint NOT NULL, body text NOT NULL)",
+    "CREATE TABLE weft_snapshot (position bigint PRIMARY KEY, body text NOT NULL)",
+    "CREATE TABLE weft_leader ("
+    "one boolean PRIMARY KEY DEFAULT true CHECK (one), epoch bigint NOT NULL, holder text NOT NULL,"
+    " address text NOT NULL, lease_s double precision NOT NULL, renewed_at timestamptz NOT NULL)",
+    "INSERT INTO weft_leader VALUES (true, 0, '', '', 0, clock_timestamp())",
+    "INSERT INTO weft_meta VALUES ('weft', 'journal')",
+    f"INSERT INTO weft_meta VALUES ('format', '{FORMAT}')",
+)
+
+
+def has_tables(session: Session) -> bool:
+    return session.rows("open", "SELECT to_regclass('weft_meta') IS NOT NULL")[0][0] is True
+
+
+def create(session: Session) -> None:
+    """Create the tables where there are none."""
+    with session.transaction("create tables in") as db:
+        db.execute("SELECT pg_advisory_xact_lock(%s)", (CREATION_LOCK,))
+        if db.execute("SELECT to_regclass('weft_meta') IS NOT NULL").fetchone()[0]:
+            return
+        for statement in TABLES:
+            db.execute(statement)
+        db.execute("INSERT INTO weft_meta VALUES ('name', %s)", (os.urandom(8).hex(),))
+
+
+def check(session: Session, *, readonly: bool) -> dict[str, str]:
+    """Return the table of settings. Raise if it is not a journal, or is of a newer version."""
+    meta: dict[Any, Any] = dict(session.rows("open", "SELECT key, value FROM weft_meta"))
+    if meta.get("weft") != "journal":
+        raise JournalError(f"cannot open {session.where}: a database, but not a Weft journal")
+    found = str(meta.get("format"))
+    check_format(int(found) if found.isdecimal() else found, session.where)
+    if not readonly and found != str(FORMAT):  # older versions may not understand the facts from now on
+        session.run("open", "UPDATE weft_meta SET value = %s WHERE key = 'format'", (str(FORMAT),))
+    return meta
