@@ -7,8 +7,10 @@ import os
 import re
 import subprocess
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 
@@ -32,8 +34,12 @@ BANNED_FILES = {"utils.py", "util.py", "helpers.py", "helper.py"}
 UNFINISHED = re.compile(r"\b(?:TO" r"DO|FIX" r"ME|XX" r"X|NotImplemented" r"Error)\b")
 MACHINE_PATH = re.compile(r"(?<![\w.~/-])/(?:root|home|work)/")
 REGISTRY_HOST = re.compile(r"pypi\.org|pythonhosted\.org|npmjs\.(?:org|com)|yarnpkg\.com|anaconda\.org|crates\.io")
+PRINTING_PROGRAMS = {"src/weft/train/demo.py", "src/weft/train/standin.py"}
 LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)|!\[[^\]]*\]\(([^)\s]+)\)")
 UNTRACKED = {".git", ".venv", "build", "dist", "__pycache__"}
+
+
+Node = TypeVar("Node", bound=ast.AST)
 
 
 def name_of(path: Path) -> str:
@@ -47,8 +53,14 @@ def room_of(path: Path) -> str:
     return path.relative_to(SOURCE).parts[0].removesuffix(".py")
 
 
+@cache
+def text(path: Path) -> str:
+    return path.read_text()
+
+
+@cache
 def tree(path: Path) -> ast.Module:
-    return ast.parse(path.read_text(), filename=str(path))
+    return ast.parse(text(path), filename=str(path))
 
 
 def imports(module: ast.Module) -> Iterator[tuple[int, str]]:
@@ -77,65 +89,89 @@ def walk() -> Iterator[Path]:
         yield from (Path(folder, file) for file in files)
 
 
-@pytest.fixture(params=SOURCES, ids=name_of)
-def source(request: pytest.FixtureRequest) -> Path:
-    path: Path = request.param
-    return path
-
-
 def is_generated(path: Path) -> bool:
     return room_of(path) in GENERATED and path.stem.endswith(("_pb2", "_pb2_grpc"))
 
 
-def test_files_and_functions_are_short(source: Path) -> None:
-    if is_generated(source):
-        return
-    assert len(source.read_text().splitlines()) < FILE_LINES, f"split {name_of(source)}"
-    for node in ast.walk(tree(source)):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+def offences(check: Callable[[Path], Iterator[str]]) -> str:
+    """What a check says about all files; one test per rule, so that each file is parsed once."""
+    return "\n".join(f"{name_of(path)}{said}" for path in SOURCES for said in check(path))
+
+
+def nodes(path: Path, *kinds: type[Node]) -> Iterator[Node]:
+    return (node for node in ast.walk(tree(path)) if isinstance(node, kinds))
+
+
+def test_files_and_functions_are_short() -> None:
+    def check(path: Path) -> Iterator[str]:
+        if is_generated(path):
+            return
+        if len(text(path).splitlines()) >= FILE_LINES:
+            yield f": split it, it has {FILE_LINES} lines or more"
+        for node in (*nodes(path, ast.FunctionDef), *nodes(path, ast.AsyncFunctionDef)):
             lines = (node.end_lineno or node.lineno) - node.lineno + 1
-            assert lines < FUNCTION_LINES, f"{name_of(source)}:{node.lineno}: {node.name} is {lines} lines long"
+            if lines >= FUNCTION_LINES:
+                yield f":{node.lineno}: {node.name} is {lines} lines long"
+
+    assert not offences(check)
 
 
-def test_a_policy_is_a_page(source: Path) -> None:
-    if room_of(source) == "policies":
-        lines = len(source.read_text().splitlines())
-        assert lines <= POLICY_LINES, f"{name_of(source)} has {lines} lines: what it remembers goes into policy_state/"
+def test_a_policy_is_a_page() -> None:
+    def check(path: Path) -> Iterator[str]:
+        lines = len(text(path).splitlines())
+        if room_of(path) == "policies" and lines > POLICY_LINES:
+            yield f" has {lines} lines: what it remembers goes into policy_state/"
+
+    assert not offences(check)
 
 
-def test_names_say_something(source: Path) -> None:
-    assert source.name not in BANNED_FILES, f"{name_of(source)}: name the file for what it does"
-    for node in ast.walk(tree(source)):
-        if isinstance(node, ast.ClassDef):
-            assert not BANNED_CLASS.search(node.name), f"{name_of(source)}:{node.lineno}: {node.name} says too little"
+def test_names_say_something() -> None:
+    def check(path: Path) -> Iterator[str]:
+        if path.name in BANNED_FILES:
+            yield ": name the file for what it does"
+        for node in nodes(path, ast.ClassDef):
+            if BANNED_CLASS.search(node.name):
+                yield f":{node.lineno}: {node.name} says too little"
+
+    assert not offences(check)
 
 
-def test_nothing_is_left_unfinished(source: Path) -> None:
-    for number, line in enumerate(source.read_text().splitlines(), start=1):
-        assert not UNFINISHED.search(line), f"{name_of(source)}:{number}: {line.strip()}"
+def test_nothing_is_left_unfinished() -> None:
+    def check(path: Path) -> Iterator[str]:
+        for number, line in enumerate(text(path).splitlines(), start=1):
+            if UNFINISHED.search(line):
+                yield f":{number}: {line.strip()}"
+
+    assert not offences(check)
 
 
-def test_deciding_code_is_pure(source: Path) -> None:
-    if room_of(source) in PURE:
-        for line, package in imports(tree(source)):
-            assert package not in IMPURE, f"{name_of(source)}:{line}: {room_of(source)} may not import {package}"
+def test_deciding_code_is_pure() -> None:
+    def check(path: Path) -> Iterator[str]:
+        if room_of(path) in PURE:
+            for line, package in imports(tree(path)):
+                if package in IMPURE:
+                    yield f":{line}: {room_of(path)} may not import {package}"
+
+    assert not offences(check)
 
 
-def test_modules_say_what_they_are_for(source: Path) -> None:
-    module = tree(source)
-    if module.body and not is_generated(source):
-        assert ast.get_docstring(module), f"{name_of(source)} has no docstring"
+def test_modules_say_what_they_are_for() -> None:
+    def check(path: Path) -> Iterator[str]:
+        if tree(path).body and not is_generated(path) and not ast.get_docstring(tree(path)):
+            yield " has no docstring"
+
+    assert not offences(check)
 
 
-def test_only_commands_and_workloads_print(source: Path) -> None:
-    if room_of(source) in ("cli", WORKLOADS.name) or name_of(source) in (
-        "src/weft/train/demo.py",
-        "src/weft/train/standin.py",
-    ):
-        return
-    for node in ast.walk(tree(source)):
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
-            assert node.func.id != "print", f"{name_of(source)}:{node.lineno}: print belongs into weft.cli"
+def test_only_commands_and_workloads_print() -> None:
+    def check(path: Path) -> Iterator[str]:
+        if room_of(path) in ("cli", WORKLOADS.name) or name_of(path) in PRINTING_PROGRAMS:
+            return
+        for node in nodes(path, ast.Call):
+            if isinstance(node.func, ast.Name) and node.func.id == "print":
+                yield f":{node.lineno}: print belongs into weft.cli"
+
+    assert not offences(check)
 
 
 def test_no_file_names_a_machine_or_a_registry() -> None:
