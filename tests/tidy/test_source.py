@@ -9,6 +9,7 @@ import subprocess
 import tomllib
 from collections.abc import Callable, Iterator
 from functools import cache
+from itertools import chain
 from pathlib import Path
 from typing import TypeVar
 
@@ -98,8 +99,8 @@ def offences(check: Callable[[Path], Iterator[str]]) -> str:
     return "\n".join(f"{name_of(path)}{said}" for path in SOURCES for said in check(path))
 
 
-def nodes(path: Path, *kinds: type[Node]) -> Iterator[Node]:
-    return (node for node in ast.walk(tree(path)) if isinstance(node, kinds))
+def nodes(path: Path, kind: type[Node]) -> Iterator[Node]:
+    return (node for node in ast.walk(tree(path)) if isinstance(node, kind))
 
 
 def test_files_and_functions_are_short() -> None:
@@ -108,7 +109,10 @@ def test_files_and_functions_are_short() -> None:
             return
         if len(text(path).splitlines()) >= FILE_LINES:
             yield f": split it, it has {FILE_LINES} lines or more"
-        for node in (*nodes(path, ast.FunctionDef), *nodes(path, ast.AsyncFunctionDef)):
+        functions: Iterator[ast.FunctionDef | ast.AsyncFunctionDef] = chain(
+            nodes(path, ast.FunctionDef), nodes(path, ast.AsyncFunctionDef)
+        )
+        for node in functions:
             lines = (node.end_lineno or node.lineno) - node.lineno + 1
             if lines >= FUNCTION_LINES:
                 yield f":{node.lineno}: {node.name} is {lines} lines long"
