@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import json
+import os
+import signal
+import ssl
 import sys
+import urllib.error
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,8 +18,8 @@ import pytest
 import support.served_program
 from support.live_cluster import Cluster, cluster
 from support.local_scheduler import until
+from support.secured_cluster import gate
 from support.service_requests import Requests, get
-from weft.engines.process.free_ports import find_free_port
 
 PROGRAM = Path(support.served_program.__file__)
 FILE = f"""service: chat
@@ -39,12 +45,9 @@ def service(here: Cluster) -> dict[str, Any]:
 
 def test_a_service_on_two_nodes_survives_the_loss_of_one(here: Cluster) -> None:
     (here.root / "chat.yaml").write_text(FILE)
-    port = find_free_port()
-    here.start("router", "router", "--listen", f"127.0.0.1:{port}")
-    until(lambda: "listens" in here.out("router"))
-    here.weft("deploy", str(here.root / "chat.yaml"))
-    until(lambda: service(here)["url"] == f"http://127.0.0.1:{port}/chat")
-    url = f"http://127.0.0.1:{port}/chat/x"
+    base = here.weft("deploy", str(here.root / "chat.yaml")).strip()
+    assert base.startswith("http://127.0.0.1:"), "the scheduler starts a router"
+    url = f"{base}/x"
     assert get(url) == "chat.0 ", "the first request starts a replica"
     here.weft("scale", "chat", "4")
     until(lambda: service(here)["ready"] == 4)
@@ -55,6 +58,30 @@ def test_a_service_on_two_nodes_survives_the_loss_of_one(here: Cluster) -> None:
         until(lambda: service(here)["ready"] == 2)
         before = len(requests.answers)
         until(lambda: len(requests.answers) > before + 10)
+        before = len(requests.answers)
+        here.kill9("server")
+        until(lambda: len(requests.answers) > before + 20)
+        here.serve()
+        until(lambda: service(here)["ready"] == 2)
+        router = json.loads((here.folder / "router.json").read_bytes())["process"][1]
+        os.kill(router, signal.SIGKILL)
+        before = len(requests.answers)
+        until(lambda: len(requests.answers) > before + 10)
     assert len(requests.failures) <= 2, requests.failures
     here.weft("undeploy", "chat")
     until(lambda: not here.json("services")["services"])
+
+
+def test_a_router_that_other_machines_reach_has_tls_and_asks_for_tokens() -> None:
+    with gate("--router", "0.0.0.0", worker=True) as here:
+        at = ("--scheduler", str(here.where))
+        (here.root / "chat.yaml").write_text(FILE)
+        url = here.weft("deploy", "chat.yaml", *at).stdout.strip()
+        assert url.startswith("https://")
+        done = here.weft("call", "chat", "/x", *at)
+        assert (done.stdout, done.returncode) == ("chat.0 ", 0), done.stderr
+        trust = ssl.create_default_context(cadata=(here.ca() or b"").decode())
+        with pytest.raises(urllib.error.HTTPError, match="401"):
+            urllib.request.urlopen(f"{url}/x", context=trust, timeout=30.0)
+        here.weft("undeploy", "chat", *at)
+        until(lambda: not json.loads(here.weft("services", "--json", *at).stdout)["services"])

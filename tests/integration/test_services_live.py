@@ -111,16 +111,21 @@ def test_a_killed_router_starts_again_at_the_same_address(here: Site) -> None:
     undeploy(here)
 
 
-def test_a_version_that_never_gets_ready_does_not_replace_the_one_that_serves(here: Site) -> None:
+def test_a_version_that_never_gets_ready_is_rolled_back(here: Site) -> None:
     url = deploy(here, "--wait", env="NAME: good")
+    first = services(here)["chat"]["replicas"][0]["address"]
     broken = (here.root / "chat.yaml").read_text().replace("NAME: good", "BROKEN: '1'").replace("30s", "500ms")
-    (here.root / "chat.yaml").write_text(broken)
-    here.weft("deploy", "chat.yaml", check=True)
-    until(lambda: any(r["version"] == 2 for r in services(here)["chat"]["replicas"]))
-    done = here.weft("deploy", "chat.yaml", "--wait", "--timeout", "3")
+    (here.root / "chat.yaml").write_text(broken + "update: {tries: 2}\n")
+    with Requests(f"{url}/x") as requests:
+        done = here.weft("deploy", "chat.yaml", "--wait")
     assert done.returncode == 6
-    assert "replicas of chat are ready after 3 s" in done.stderr
-    assert get(f"{url}/x").endswith("good")
+    assert "chat is as before: version 2 was rolled back: it never got ready" in done.stderr
+    assert {answer.rpartition(" ")[2] for answer in requests.answers} == {"good"}
+    assert not requests.failures
+    found = services(here)["chat"]
+    assert found["version"] == 3
+    assert [each["address"] for each in found["replicas"] if each["status"] == "ready"] == [first]
+    assert "version 2 was rolled back" in here.weft("services", check=True).stderr
     undeploy(here)
 
 

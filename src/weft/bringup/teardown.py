@@ -88,6 +88,14 @@ def end_processes(record: Record, progress: Callable[[int, int], None] = lambda 
             progress(count, len(ending))
     if record.server is not None:
         end_process(record.server.who, END_TIMEOUT_S)
+        _end_router(server_folder(parse_address(record.scheduler).port))
+
+
+def _end_router(folder: Path) -> None:
+    """End the router of a scheduler that died before it could."""
+    from weft.server.services.router_process import RouterProcess
+
+    RouterProcess(folder, folder / "run").stop()
 
 
 def remove_files(where: Address) -> None:

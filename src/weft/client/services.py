@@ -46,7 +46,7 @@ def deploy(
     found = client.deploy(describe(text, name or "deploy()", elsewhere=where is not None))
     handle = ServiceHandle(found.service, client.where)
     if wait:
-        wait_until_ready(client, found.service, timeout)
+        wait_until_ready(client, found.service, timeout, found.version)
     return handle
 
 
@@ -144,18 +144,21 @@ def wait_for_url(client: Client, service: str, timeout_s: float = URL_WAIT_S) ->
         time.sleep(POLL_S)
 
 
-def wait_until_ready(client: Client, service: str, timeout_s: float) -> None:
-    """Wait until all wanted replicas of the present version are ready. Raise if that takes too long."""
+def wait_until_ready(client: Client, service: str, timeout_s: float, version: int = 0) -> None:
+    """Wait until all wanted replicas are ready. Raise if that takes too long, or if this version was rolled back."""
     until = time.monotonic() + timeout_s
     while True:
         found = find_service(client, service)
         if found is None:
             raise Refused(f"{service} was undeployed meanwhile\n  weft services lists the services")
-        ready = sum(each.status == "ready" and each.version == found.version for each in found.replicas)
+        if version and found.version > version and found.failing:
+            raise Refused(f"{service} is as before: {found.failing}\n  weft logs {service}/INDEX shows more")
+        ready = sum(each.status == "ready" and each.current for each in found.replicas)
         if ready >= max(found.wanted, 1 if found.min_replicas else 0):
             return
         if time.monotonic() > until:
-            waits = f": {found.waiting_for}" if found.waiting_for else ""
+            reason = found.waiting_for or found.failing
+            waits = f": {reason}" if reason else ""
             raise Refused(
                 f"{ready} of {found.wanted} replicas of {found.name} are ready after {timeout_s:g} s{waits}\n"
                 f"  weft services and weft logs {found.name}/INDEX show more"

@@ -51,6 +51,33 @@ class Timeouts:
     """A replica that is drained stops after this time even if it still answers requests."""
 
 
+@dataclass(frozen=True, slots=True)
+class UpdateRule:
+    """The rule by which a new version replaces the one before."""
+
+    surge: float = 0.25
+    """The part of a service's replicas, rounded up, that may run in addition while replicas are replaced."""
+    tries: int = 3
+    """Failed starts after which a version that was never ready counts as failed."""
+    rollback: bool = True
+    """True: the version before replaces a failed one, if it was ready once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rollout:
+    """The state of one version of a service."""
+
+    versions: tuple[int, ...] = ()
+    """Earlier versions whose replicas run the same program, as after a rollback."""
+    proven: bool = False
+    """True once a replica of it was ready."""
+    failed_starts: int = 0
+    """Starts that failed before a replica of it was ready."""
+    why: str = ""
+    """Why its last start failed, or why the version before it was rolled back."""
+
+
+DEFAULT_UPDATE: Final = UpdateRule()
 DEFAULT_SCALE: Final = ScaleRule()
 DEFAULT_HEALTH: Final = Health()
 DEFAULT_TIMEOUTS: Final = Timeouts()
@@ -73,3 +100,8 @@ class Service:
     """The latency that the service promises; it is reported, and profiles are searched for it."""
     models: tuple[str, ...] = ()
     """The models by which OpenAI requests select it."""
+    update: UpdateRule = DEFAULT_UPDATE
+
+    def runs_like(self, other: Service) -> bool:
+        """Return whether replicas of the two are the same program with the same probes."""
+        return self.template == other.template and self.health == other.health

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 from weft.model.ids import JobId, Seconds, Slots
-from weft.model.service import Service
+from weft.model.service import Rollout, Service
+
+NEW_ROLLOUT: Final = Rollout()
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,8 +90,18 @@ class Move:
     """The GPUs of the new replica; empty: the placement chooses them."""
 
 
+@dataclass(frozen=True, slots=True)
+class RolledBack:
+    """A new version never got ready: the version before takes its place. Its replicas that still run go on."""
+
+    at: Seconds
+    service: Service
+    """The version before, with a new number."""
+    why: str = ""
+
+
 ServiceEvent = Deployed | Undeployed | Ready | Unready | ReplicaDrained
-ServiceDecision = Resized | DrainReplica | Move
+ServiceDecision = Resized | DrainReplica | Move | RolledBack
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,3 +118,5 @@ class ServiceSnapshot:
     """The times of the moves of its replicas within the last minute before its last move."""
     previous: Service | None = None
     """The version before, for a rollback."""
+    rollout: Rollout = NEW_ROLLOUT
+    previous_rollout: Rollout = NEW_ROLLOUT

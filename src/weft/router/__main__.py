@@ -3,22 +3,16 @@
 from __future__ import annotations
 
 import logging
-import os
-import signal
 import socket
 import sys
-from typing import Final
 
 from weft.client import Client
 from weft.endpoints.addresses import Address
 from weft.endpoints.paths import Paths
 from weft.router import process
-from weft.router.handover import offer_socket
+from weft.router.handover import SOCKET_NAME, end_without_folder, offer_socket
 from weft.router.scheduler_link import SchedulerLink
 from weft.router.settings import RouterSettings
-
-SOCKET_NAME: Final = "router.sock"
-"""Where the scheduler gets the listening socket of a router that it finds."""
 
 
 def main(args: list[str]) -> int:
@@ -36,9 +30,7 @@ def main(args: list[str]) -> int:
 
 
 def _connect(paths: Paths) -> Client:
-    """Connect to the scheduler. End if its folder is gone: no scheduler will come back there."""
-    if not paths.state.is_dir():
-        os.kill(os.getpid(), signal.SIGTERM)
+    end_without_folder(paths.state)
     return Client(paths, start=False)
 
 

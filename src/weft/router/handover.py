@@ -4,8 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import socket
 from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+SOCKET_NAME: Final = "router.sock"
+"""Where the scheduler gets the listening socket of a router that it finds."""
+
+
+def end_without_folder(folder: Path) -> None:
+    """End this process if the folder of its scheduler is gone: no scheduler will come back there."""
+    if not folder.is_dir():
+        os.kill(os.getpid(), signal.SIGTERM)
 
 
 def offer_socket(listening: socket.socket, path: str) -> None:

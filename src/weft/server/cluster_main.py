@@ -16,10 +16,11 @@ from typing import TYPE_CHECKING, Final
 
 from grpc.aio import ServerInterceptor
 
-from weft.endpoints.addresses import is_loopback
+from weft.endpoints.addresses import Address, is_loopback
 from weft.endpoints.blob_folder import PRUNE_S
 from weft.endpoints.paths import Paths
 from weft.engines.background import TaskSet
+from weft.errors import InputError
 from weft.inputs.locks import locked
 from weft.pools.provider import Site
 from weft.server.api.blobs import Blobs
@@ -32,6 +33,7 @@ from weft.server.maintenance import used_blobs
 from weft.server.process import event_loop
 from weft.server.process.log_file import Format, log_to
 from weft.server.rpc.handlers import scheduler_handler
+from weft.server.services.router_process import RouterProcess
 from weft.server.settings import Settings, load, save
 
 if TYPE_CHECKING:
@@ -39,6 +41,7 @@ if TYPE_CHECKING:
 
 DEFAULT_POLICY: Final = "balanced"
 GRACE_S: Final = 1.0
+WILDCARDS: Final = ("0.0.0.0", "::", "")
 CLUSTER_CHARS: Final = 12
 """Characters of the journal's name in the names of allocations."""
 log = logging.getLogger("weft.server")
@@ -58,6 +61,8 @@ class Plan:
     metrics_host: str = "127.0.0.1"
     log_format: Format = "text"
     log_to_stderr: bool = False
+    router: Address | None = None
+    """Where the router of services listens; port 0: 8080 or a free one. None: no router is started."""
     on_ready: Callable[[ServerStatus], None] = field(default=lambda _: None)
     """Called when the server listens."""
 
@@ -113,6 +118,7 @@ async def _serve(here: Paths, plan: Plan) -> None:
     controller = Controller(here, plan.settings, agent_backend)
     endpoint = controller.ports.endpoint
     gateway = AuthGateway(plan.folder, shares=controller.shares)
+    _check_router(plan, gateway)
     web, interceptors = _build_web(controller, plan, gateway) if plan.metrics_port is not None else (None, ())
     server = gateway.server(*interceptors)
     service, blobs = Service(controller), Blobs(here.blobs)
@@ -144,6 +150,9 @@ async def _serve(here: Paths, plan: Plan) -> None:
         os.getpid(), port, gateway.material is not None, metrics_port, here.journal_url,
         sum(host.alive for host in state.resources.nodes), waiting,
     )  # fmt: skip
+    router = _router(plan, here, port)
+    if router is not None:
+        controller.services.on_first_service = router.ensure
     log.info("serving at %s:%d with %s, pid %d", plan.host, port, plan.settings.policy, os.getpid())
     plan.on_ready(status)
     if web:
@@ -161,12 +170,35 @@ async def _serve(here: Paths, plan: Plan) -> None:
         await web.close()
     await gateway.close()
     await controller.close()
+    if router is not None and not controller.scheduler.state.services.by_name:
+        router.stop()
     log.info("done")
+
+
+def _check_router(plan: Plan, gateway: AuthGateway) -> None:
+    if plan.router is not None and gateway.material is None and not is_loopback(plan.router.host):
+        raise InputError(
+            f"--router: {plan.router.host} can be reached from other machines, and there is no certificate for TLS",
+            hint=f"weft auth init --port {plan.port} --host NAME makes one; or --router 127.0.0.1",
+        )
+
+
+def _router(plan: Plan, here: Paths, port: int) -> RouterProcess | None:
+    """Return the router that starts with the first service: with TLS and tokens where other machines reach it."""
+    if plan.router is None:
+        return None
+    host = "localhost" if is_loopback(plan.host) or plan.host in WILDCARDS else plan.host
+    words = [sys.executable, "-m", "weft", "router", "--scheduler", str(Address(host, port))]
+    words += ["--listen", plan.router.host, "--server-port", str(plan.port)]
+    return RouterProcess(
+        here.state, here.runtime, lambda number: (*words, "--supervised", f"{number}:{here.runtime}"),
+        host=plan.router.host, port=plan.router.port, env={**os.environ, "WEFT_CREDENTIALS": str(plan.folder)},
+    )  # fmt: skip
 
 
 def _site(plan: Plan, port: int, journal_name: str) -> Site:
     """Return what the workers of pools must know to find this server."""
-    host = platform.node() if plan.host in ("0.0.0.0", "::", "") else plan.host
+    host = platform.node() if plan.host in WILDCARDS else plan.host
     where = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
     return Site(journal_name[:CLUSTER_CHARS], where, is_loopback(host), (sys.executable, "-m", "weft"))
 

@@ -7,11 +7,12 @@ from typing import Final
 
 from weft.inputs.quantities import check_name, parse_duration, parse_megabytes, parse_share
 from weft.inputs.yaml import YamlMapping, YamlValue
-from weft.model import Health, Job, PerRank, ScaleRule, Service, Share, Timeouts
+from weft.model import Health, Job, PerRank, ScaleRule, Service, Share, Timeouts, UpdateRule
 from weft.plugins import registry
 
 KEYS: Final = (
-    "service", "gpus", "share", "memory", "replicas", "scale", "slo", "concurrency", "health", "timeouts", "user",
+    "service", "gpus", "share", "memory", "replicas", "scale", "slo", "concurrency", "health", "timeouts", "update",
+    "user",
 )  # fmt: skip
 MAX_REPLICAS: Final = 100_000
 
@@ -29,7 +30,7 @@ def read_service(entry: YamlMapping, *, min_gpus: int = 1) -> Service:
     return Service(
         name.text(), template, _scale(entry.get("replicas"), entry.get("scale")), _health(entry.get("health")),
         _timeouts(entry.get("timeouts")), concurrency=entry.whole("concurrency", 8, low=1, high=MAX_REPLICAS),
-        slo_s=None if slo is None else parse_seconds(slo),
+        slo_s=None if slo is None else parse_seconds(slo), update=_update(entry.get("update")),
     )  # fmt: skip
 
 
@@ -122,6 +123,19 @@ def _path(value: YamlValue) -> str:
     if not text.startswith("/") or not text.isascii() or not text.isprintable() or " " in text:
         raise value.error(f"bad {value.key}: {text[:40]}", "expected a path, such as /health")
     return text
+
+
+def _update(value: YamlValue | None) -> UpdateRule:
+    if value is None:
+        return UpdateRule()
+    given, usual = value.mapping("update", ("surge", "tries", "rollback")), UpdateRule()
+    surge, rollback = given.get("surge"), given.text("rollback", "true")
+    if rollback not in ("true", "false"):
+        raise given.require("rollback").expected("true or false")
+    part = usual.surge if surge is None else parse_above_zero(surge)
+    if surge is not None and part > 10:
+        raise surge.expected("a number above 0, such as 0.25")
+    return UpdateRule(part, given.whole("tries", usual.tries, low=1, high=1000), rollback == "true")
 
 
 def _timeouts(value: YamlValue | None) -> Timeouts:

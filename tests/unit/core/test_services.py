@@ -18,6 +18,7 @@ from weft.model import (
     Job,
     Ready,
     ReplicaDrained,
+    RolledBack,
     ScaleRule,
     Service,
     Share,
@@ -303,3 +304,53 @@ def test_a_replica_that_a_user_cancels_is_replaced_at_once() -> None:
     decisions = rig.tell(cancelled)
     assert "chat.2" in starts(decisions)
     assert list(again.step(cancelled)) == decisions
+
+
+def broken(rig: Serving, times: int) -> list[Decision]:
+    """Let a replica of the present version fail before it is ready, as often as this."""
+    found: list[Decision] = []
+    for _ in range(times):
+        rig.settle()
+        version = rig.state.services.by_name["chat"].service.version
+        replicas = list(rig.state.services.by_name["chat"].replicas.values())
+        new = next(r for r in replicas if r.job.replica is not None and r.job.replica.version == version and r.active)
+        found = rig.tell(Unready(rig.now, new.id, new.run, "/health did not answer"))
+        if any(isinstance(each, RolledBack) for each in found):
+            return found
+        found = rig.tell(Exited(rig.now, new.id, new.run, "stopped"))
+        rig.later(1)
+    return found
+
+
+def test_a_version_that_never_gets_ready_is_rolled_back_and_old_replicas_go_on() -> None:
+    rig = Serving("fifo", grid(1, 4))
+    rig.deploy(chat(2))
+    rig.ready("chat.0", "chat.1")
+    rig.deploy(chat(2, version=2))
+    assert not any(isinstance(each, RolledBack) for each in broken(rig, 2))
+    (back,) = [each for each in broken(rig, 1) if isinstance(each, RolledBack)]
+    assert (back.service.version, "/health did not answer" in back.why) == (3, True)
+    rig.settle()
+    service = rig.state.services.by_name["chat"]
+    assert rig.serving == ["chat.0", "chat.1"], "replicas that served all the time stay"
+    assert "version 2 was rolled back" in service.failing()
+    check(rig.state)
+
+
+def test_a_version_after_one_that_was_never_ready_is_not_rolled_back() -> None:
+    rig = Serving("fifo", grid(1, 4))
+    rig.deploy(chat(1))
+    rig.deploy(chat(1, version=2))
+    assert not any(isinstance(each, RolledBack) for each in broken(rig, 5))
+    assert "version 2 failed to start 5 times" in rig.state.services.by_name["chat"].failing()
+
+
+def test_replicas_of_the_version_before_are_current_again_after_a_rollback() -> None:
+    rig = Serving("fifo", grid(1, 4))
+    rig.deploy(chat(1))
+    rig.ready("chat.0")
+    rig.deploy(chat(1, version=2, gpus=2))
+    decisions = rig.deploy(chat(1, version=3))
+    assert ends(decisions) == ["chat.1"]
+    assert drains(decisions) == []
+    assert rig.serving == ["chat.0"]

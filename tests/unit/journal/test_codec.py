@@ -24,6 +24,7 @@ from weft.model import (
     NodeJoined,
     PerRank,
     Profile,
+    Rollout,
     Share,
     Start,
     Started,
@@ -225,4 +226,6 @@ def test_defaults_are_part_of_the_format() -> None:
         "JobSnapshot.rate_since": -1.0,
         "JobSnapshot.key_changed_at": -1.0,
         "JobSnapshot.woven_at": -1.0,
+        "ServiceSnapshot.rollout": Rollout((), False, 0, ""),
+        "ServiceSnapshot.previous_rollout": Rollout((), False, 0, ""),
     }

@@ -60,6 +60,8 @@ from weft.model import (
     ReplicaDrained,
     Resized,
     Rewoven,
+    RolledBack,
+    Rollout,
     ScaleRule,
     Service,
     ServiceSnapshot,
@@ -73,6 +75,7 @@ from weft.model import (
     Undeployed,
     Unready,
     Unwoven,
+    UpdateRule,
     Usage,
     Where,
 )
@@ -92,8 +95,10 @@ JOB = Job(
 
 CHAT = Service(
     "chat", Job("chat", share=Share(0.3, 0.6)), ScaleRule("lazy:window=40", 0, 8, 30.0, 48.0),
-    Health("/ready", 60.0, 2.0, 5), Timeouts(1.0, 2.0, 3.0, 4.0), 2, 8, 0.25, ("tiny",),
+    Health("/ready", 60.0, 2.0, 5, "/predict", "{}", 3), Timeouts(1.0, 2.0, 3.0, 4.0), 2, 8, 0.25, ("tiny",),
+    UpdateRule(0.5, 2, False),
 )  # fmt: skip
+ROLLOUT = Rollout((1, 2), True, 1, "it never got ready")
 
 A100 = Pool(
     "a100", "slurm", 8, 16, 28800.0, "A100", 81920, 64, 512000, (("rack", "3"),), 1, 3, 600.0, 30.0, ("-p", "gpu"),
@@ -119,12 +124,14 @@ ADDED: tuple[Fact, ...] = (
     Submitted(0.0, Job("chat.0", replica=Replica("chat", 0, 2))),
     Ready(1.0, "chat.0", 1, "127.0.0.1:8000"),
     Resized(2.0, "chat", 3, "deficit", (("rate", 90.0),)),
+    RolledBack(3.0, CHAT, "it never got ready"),
     Move(3.0, "chat.0", 1, (("n1", (0,)),)),
     DrainReplica(4.0, "chat.0", 1, "moved"),
     ReplicaDrained(5.0, "chat.0", 1),
     Unready(5.0, "chat.1", 1, "3 probes failed"),
     Undeployed(6.0, "chat"),
-    ServiceSnapshot(7.0, CHAT, 3, undeployed=True, next_index=4, moved_at=(1.0, 3.0), previous=CHAT),
+    ServiceSnapshot(7.0, CHAT, 3, undeployed=True, next_index=4, moved_at=(1.0, 3.0), previous=CHAT, rollout=ROLLOUT,
+        previous_rollout=ROLLOUT),
     JobSnapshot(
         7.0, Job("chat.0", replica=Replica("chat", 0)), "running", 1, 0.0, 0.0, 1, ready_at=1.0, draining_since=4.0,
         drained=True, leaving=True, address="127.0.0.1:8000",

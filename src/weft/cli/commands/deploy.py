@@ -35,7 +35,7 @@ def run(args: argparse.Namespace) -> int:
     with connection.connect_or_start(args.scheduler) as client:
         found = client.deploy(request)
         if args.wait and not args.dry_run:
-            wait_until_ready(client, found.service, args.timeout)
+            wait_until_ready(client, found.service, args.timeout, found.version)
         url = found.url or ("" if args.dry_run else wait_for_url(client, found.service))
     if args.json:
         from weft.wire.views.base import replace_fields

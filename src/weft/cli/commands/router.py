@@ -15,6 +15,7 @@ from weft.errors import InputError
 if TYPE_CHECKING:
     import ssl
 
+    from weft.client import Client
     from weft.endpoints.addresses import Address
     from weft.router.process import RouterPlan
     from weft.router.settings import Guard, RouterSettings
@@ -60,6 +61,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("--max-body", metavar="SIZE", help="largest body of a request (1G)")
     add("--drain", metavar="S", type=flags.seconds, default=30.0, help="seconds to end requests before it stops (30)")
     add("--share-port", action="store_true", help="let other routers listen on the same port; limits are per process")
+    add("--supervised", metavar="FD:DIR", type=_supervised, help=argparse.SUPPRESS)
     add("--print-front", metavar="KIND", choices=("haproxy", "nginx"), help="print a TLS front's configuration and end")
 
 
@@ -93,6 +95,8 @@ def _plan(args: argparse.Namespace, where: Address, settings: RouterSettings, tl
     def announce(port: int) -> None:
         _print_address(where, port, tls)
 
+    if args.supervised is not None:
+        return _supervised_plan(args, where, settings, tls)
     if args.table is not None:
         return RouterPlan(where, TableFile(args.table), settings, tls, args.share_port, on_open=announce)
     if not where.port:
@@ -100,8 +104,52 @@ def _plan(args: argparse.Namespace, where: Address, settings: RouterSettings, tl
     from weft.router.scheduler_link import SchedulerLink
 
     connection.connect_to_running(args.scheduler).close()  # a wrong address is an error; later the link waits
-    link = SchedulerLink(lambda: connection.connect_to_running(args.scheduler), str(where))
+    link = SchedulerLink(lambda: connection.connect_to_running(args.scheduler), _public_address(where, tls))
     return RouterPlan(where, link, settings, tls, args.share_port, link=link, on_open=announce)
+
+
+def _supervised(text: str) -> tuple[int, str]:
+    number, _, folder = text.partition(":")
+    return int(number), folder
+
+
+def _supervised_plan(
+    args: argparse.Namespace, where: Address, settings: RouterSettings, tls: ssl.SSLContext | None
+) -> RouterPlan:
+    """Return the plan of a router that the scheduler of a cluster starts, with a socket that listens already."""
+    import logging
+    import socket
+    from pathlib import Path
+
+    from weft.endpoints.addresses import Address
+    from weft.router.handover import SOCKET_NAME, end_without_folder, offer_socket
+    from weft.router.process import RouterPlan
+    from weft.router.scheduler_link import SchedulerLink
+
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
+    number, folder = args.supervised
+    listening = socket.socket(fileno=number)
+    where = Address(where.host, listening.getsockname()[1])
+
+    def connect() -> Client:
+        end_without_folder(Path(folder).parent)
+        return connection.connect_to_running(args.scheduler)
+
+    link = SchedulerLink(connect, _public_address(where, tls))
+    door = f"{folder}/{SOCKET_NAME}"
+    return RouterPlan(
+        where, link, settings, tls, listening=listening, link=link, on_open=lambda _: offer_socket(listening, door)
+    )
+
+
+def _public_address(where: Address, tls: ssl.SSLContext | None) -> str:
+    """Return the address by which clients reach the router."""
+    import platform
+
+    from weft.endpoints.addresses import Address
+
+    host = platform.node() if where.host in ("0.0.0.0", "::") else where.host
+    return f"{'https://' if tls is not None else ''}{Address(host, where.port)}"
 
 
 def _address(text: str) -> Address:

@@ -16,6 +16,7 @@ from weft.cli.text import plural
 from weft.errors import InputError
 
 if TYPE_CHECKING:
+    from weft.endpoints.addresses import Address
     from weft.server.cluster_main import Plan, ServerStatus
     from weft.server.settings import Settings
 
@@ -48,6 +49,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="schedule in rounds of S seconds; 0: at every event",
     )
     add("--lease", metavar="S", type=float, help="how long a worker may be disconnected before its jobs are lost (600)")
+    add(
+        "--router",
+        metavar="ADDR",
+        help="HOST[:PORT] of the router that starts with the first service (the host of the server, port 8080 or a "
+        "free one); off: none",
+    )
     flags.add_preemption_limits(parser)
     _add_limits(parser)
     _add_pages_and_log(parser)
@@ -113,10 +120,22 @@ def run(args: argparse.Namespace) -> int:
     settings = changed(cluster_main.saved_settings(folder), **_given(args))
     plan = cluster_main.Plan(
         folder, args.host, args.port, settings, _journal_url(args.db), args.metrics_port,
-        args.metrics_host or "127.0.0.1", args.log_format, args.log_stderr, lambda opened: _on_open(plan, opened),
+        args.metrics_host or "127.0.0.1", args.log_format, args.log_stderr, _router(args),
+        lambda opened: _on_open(plan, opened),
     )  # fmt: skip
     cluster_main.run(plan)
     return 0
+
+
+def _router(args: argparse.Namespace) -> Address | None:
+    """Return where the router of services listens; None: none is started."""
+    from weft.endpoints.addresses import Address, parse_address
+
+    if args.router == "off":
+        return None
+    given = args.router or args.host
+    has_port = given.rpartition(":")[2].isdecimal() and given.count(":") == 1
+    return parse_address(given, "--router") if has_port else Address(given, 0)
 
 
 def _journal_url(given: str | None) -> str:

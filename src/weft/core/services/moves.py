@@ -8,13 +8,12 @@ placement begin within any minute.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from math import ceil
 from typing import Final
 
 from weft.core.planning.planner import Context
 from weft.core.ports import ReplicaMove
 from weft.core.resources.shapes import shape_of
-from weft.core.services.replicas import SURGE, make_replica
+from weft.core.services.replicas import make_replica, surge
 from weft.core.state.job import JobState
 from weft.core.state.services import MOVE_WINDOW_S, ServiceState
 from weft.model import Move, Seconds, Start
@@ -130,4 +129,4 @@ def _has_surge(service: ServiceState) -> bool:
     """Return whether a service has all its replicas, and may have one more while one of them is replaced."""
     staying = service.staying()
     current = sum(service.is_current(replica) for replica in staying)
-    return current == service.wanted and len(staying) < service.wanted + ceil(service.wanted * SURGE)
+    return current == service.wanted and len(staying) < service.wanted + surge(service)

@@ -8,7 +8,7 @@ from weft.core.planning.allocator import Allocator
 from weft.core.planning.planner import Context
 from weft.core.resources.shapes import Shape
 from weft.core.services.moves import ReplicaMoves
-from weft.core.services.replicas import changes, drained_by
+from weft.core.services.replicas import changes, drained_by, rollback_of
 from weft.core.state.job import JobState
 from weft.model import Seconds
 
@@ -35,6 +35,8 @@ class ServicePlanner:
         if not state.services.unsettled and (due is None or due > state.now):
             return
         for service in list(state.services.by_name.values()):
+            if (rollback := rollback_of(service, state.now)) is not None:
+                self._context.decide(rollback)
             while found := list(changes(service, state.now)):  # a drained replica makes room for a new one
                 for change in found:
                     self._context.decide(change)

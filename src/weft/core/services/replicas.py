@@ -9,15 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from math import ceil
-from typing import Final
 
 from weft.core.state.job import JobState
 from weft.core.state.services import ServiceState
-from weft.model import Cancelled, Decision, DrainReplica, Job, Replica, Seconds, Service, Submitted, Task
+from weft.model import Cancelled, Decision, DrainReplica, Job, Replica, RolledBack, Seconds, Service, Submitted, Task
 from weft.model.status import ACTIVE
-
-SURGE: Final = 0.25
-"""The part of a service's replicas, rounded up, that may run in addition while replicas are replaced."""
 
 
 def make_replica(service: Service, index: int) -> Job:
@@ -42,9 +38,25 @@ def changes(state: ServiceState, now: Seconds) -> Iterator[Decision]:
             yield _end(replica, now, "replaced")
     for replica in sorted(current, key=_spared)[wanted:]:
         yield _end(replica, now, "scaled in")
-    room = wanted + ceil(wanted * SURGE) - len(staying)
+    room = wanted + surge(state) - len(staying)
     for index in range(min(wanted - len(current), room)):
         yield Submitted(now, make_replica(state.service, state.next_index + index))
+
+
+def surge(state: ServiceState) -> int:
+    """Return how many replicas may run in addition while replicas are replaced."""
+    return ceil(state.wanted * state.service.update.surge)
+
+
+def rollback_of(state: ServiceState, now: Seconds) -> RolledBack | None:
+    """Return the way back to the version before if the present one failed and that one was ready once."""
+    previous = state.previous
+    if state.undeployed or not state.service.update.rollback or not state.has_failed():
+        return None
+    if previous is None or not state.previous_rollout.proven:
+        return None
+    why = f"version {state.service.version} was rolled back: it never got ready ({state.rollout.why})"
+    return RolledBack(now, replace(previous, version=state.service.version + 1), why)
 
 
 def drained_by(state: ServiceState) -> Seconds | None:

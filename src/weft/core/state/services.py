@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from weft.core.state.job import JobState
-from weft.model import Health, JobId, Seconds, Service
+from weft.model import Health, JobId, Rollout, Seconds, Service
 from weft.model.status import ENDED
 
 MOVE_WINDOW_S: Final = 60.0
@@ -15,7 +15,18 @@ MOVE_WINDOW_S: Final = 60.0
 class ServiceState:
     """A service, the number of replicas it is to have, and the replicas it has."""
 
-    __slots__ = ("moved_at", "next_index", "previous", "replicas", "service", "undeployed", "wanted", "why")
+    __slots__ = (
+        "moved_at",
+        "next_index",
+        "previous",
+        "previous_rollout",
+        "replicas",
+        "rollout",
+        "service",
+        "undeployed",
+        "wanted",
+        "why",
+    )
 
     def __init__(self, service: Service) -> None:
         self.service = service
@@ -23,6 +34,8 @@ class ServiceState:
         """The number of replicas that the service is to have."""
         self.previous: Service | None = None
         """The version before, for a rollback."""
+        self.rollout = self.previous_rollout = Rollout()
+        """The state of the present version, and of the version before."""
         self.why = ""
         """The reason of the last change of `wanted`."""
         self.undeployed = False
@@ -40,7 +53,21 @@ class ServiceState:
     def is_current(self, replica: JobState) -> bool:
         """Return whether a replica runs the present version and is not to be replaced by another."""
         made_for = replica.job.replica
-        return made_for is not None and made_for.version == self.service.version and not replica.leaving
+        if made_for is None or replica.leaving:
+            return False
+        return made_for.version == self.service.version or made_for.version in self.rollout.versions
+
+    def has_failed(self) -> bool:
+        """Return whether the present version failed to start so often that it counts as failed."""
+        return not self.rollout.proven and self.rollout.failed_starts >= self.service.update.tries
+
+    def failing(self) -> str:
+        """Return why the present version does not get ready, or why the last one was rolled back; empty: it works."""
+        rollout = self.rollout
+        if rollout.proven or not rollout.failed_starts:
+            return rollout.why
+        times = "once" if rollout.failed_starts == 1 else f"{rollout.failed_starts} times"
+        return f"version {self.service.version} failed to start {times}: {rollout.why}"
 
     def moved_since(self, at: Seconds) -> list[Seconds]:
         """Return the times of the moves after this time."""

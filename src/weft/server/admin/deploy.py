@@ -134,7 +134,7 @@ def _next_version(known: ServiceState | None, service: Service) -> tuple[Service
     if known is None:
         return service, "deployed"
     old = known.service
-    same_replicas = old.template == service.template and old.health == service.health
+    same_replicas = old.runs_like(service)
     version = old.version if same_replicas else old.version + 1
     service = replace(service, version=version)
     if service == old and not known.undeployed:

@@ -29,11 +29,12 @@ def _service(controller: Controller, known: ServiceState, now: Seconds) -> Servi
         max_replicas=rule.max_replicas, scaler=rule.scaler, rate=round(load.arrivals, 3),
         in_flight=round(load.in_flight, 3), queued=load.queued, capacity=round(load.capacity, 3), slo_s=service.slo_s,
         waiting_for=found.why_waiting, held_by=found.held_by, models=list(service.models),
-        replicas=[_replica(controller, each) for each in known.replicas.values()],
+        failing=known.failing(),
+        replicas=[_replica(controller, known, each) for each in known.replicas.values()],
     )  # fmt: skip
 
 
-def _replica(controller: Controller, replica: JobState) -> ReplicaView:
+def _replica(controller: Controller, known: ServiceState, replica: JobState) -> ReplicaView:
     made_for = replica.job.replica
     assert made_for is not None
     if replica.draining_since is not None:
@@ -43,7 +44,8 @@ def _replica(controller: Controller, replica: JobState) -> ReplicaView:
     else:
         status = "starting" if replica.active else "waiting"
     return ReplicaView(
-        job=replica.id, index=made_for.index, version=made_for.version, status=status, address=replica.address,
+        job=replica.id, index=made_for.index, version=made_for.version, status=status,
+        current=known.is_current(replica), address=replica.address,
         gpus=format_slots(controller.inventory.numbers.renumbered(replica.slots)),
         since=iso(replica.ready_at if replica.ready_at is not None else replica.submitted_at),
     )  # fmt: skip

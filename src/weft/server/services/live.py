@@ -42,7 +42,8 @@ class LiveServices:
     def url(self, service: str) -> str:
         """Return the URL of a service at a router; empty while there is none."""
         address = next(iter(self._routers), "")
-        return f"http://{address}/{service}" if address else ""
+        base = address if "://" in address else f"http://{address}"
+        return f"{base}/{service}" if address else ""
 
     # ---- routers
 

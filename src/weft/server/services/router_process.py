@@ -14,10 +14,12 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from weft.endpoints.addresses import Address
 from weft.engines.process.shim.process_id import Identity, identify, is_alive
 from weft.inputs.atomic import write_atomic
 
@@ -30,11 +32,20 @@ HANDOVER_S: Final = 1.0
 log = logging.getLogger(__name__)
 
 
-class RouterProcess:
-    """One router on this machine."""
+Command = Callable[[int], Sequence[str]]
+"""Returns the command of a router that serves the listening socket of this number."""
 
-    def __init__(self, state: Path, runtime: Path) -> None:
+
+class RouterProcess:
+    """One router on this machine. By default it serves this user's scheduler, on loopback."""
+
+    def __init__(
+        self, state: Path, runtime: Path, command: Command | None = None, *, host: str = "127.0.0.1", port: int = 0,
+        env: Mapping[str, str] | None = None,
+    ) -> None:  # fmt: skip
+        """`port`: use only this one. 0: the one of before, or a free one."""
         self._state, self._runtime = state, runtime
+        self._command, self._host, self._only_port, self._env = command or self._local_command, host, port, env
         self._record, self._log = state / "router.json", state / "router.log"
         self._socket: socket.socket | None = None
         self._child: subprocess.Popen[bytes] | None = None
@@ -44,7 +55,7 @@ class RouterProcess:
     @property
     def address(self) -> str:
         """The address of the router; empty: none was ever started."""
-        return f"127.0.0.1:{self.port}" if self.port else ""
+        return str(Address(self._host, self.port)) if self.port else ""
 
     def ensure(self) -> None:
         """Start a router unless one runs."""
@@ -79,32 +90,36 @@ class RouterProcess:
     def _start(self) -> None:
         self._started_at = time.monotonic()
         listening = self._listen()
+        if listening is None:
+            log.error("cannot start a router: %s is not free", Address(self._host, self._only_port))
+            return
         with open(self._log, "ab") as output:
             self._child = subprocess.Popen(
-                [sys.executable, "-m", "weft.router", str(listening.fileno()), str(self._state), str(self._runtime)],
-                stdin=subprocess.DEVNULL, stdout=output, stderr=output, pass_fds=(listening.fileno(),),
-                start_new_session=True, cwd="/",
+                self._command(listening.fileno()), stdin=subprocess.DEVNULL, stdout=output, stderr=output,
+                pass_fds=(listening.fileno(),), start_new_session=True, cwd="/", env=self._env,
             )  # fmt: skip
         self._process = identify(self._child.pid)
         record = {"port": self.port, "process": list(self._process) if self._process else None}
         write_atomic(self._record, json.dumps(record).encode())
         log.info("started a router at %s, pid %d", self.address, self._child.pid)
 
-    def _listen(self) -> socket.socket:
+    def _local_command(self, number: int) -> Sequence[str]:
+        return sys.executable, "-m", "weft.router", str(number), str(self._state), str(self._runtime)
+
+    def _listen(self) -> socket.socket | None:
         """Return the socket of the router. Its port is the one of before, or the first one that is free."""
-        if self._socket is None:
-            for port in dict.fromkeys((self.port or FIRST_PORT, FIRST_PORT, 0)):
-                found = socket.socket()
-                found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-                try:
-                    found.bind(("127.0.0.1", port))
-                except OSError:
-                    found.close()
-                    continue
-                found.listen(BACKLOG)
-                self._socket, self.port = found, found.getsockname()[1]
-                break
-        assert self._socket is not None, "port 0 is always free"
+        ports = (self._only_port,) if self._only_port else (self.port or FIRST_PORT, FIRST_PORT, 0)
+        for port in dict.fromkeys(ports) if self._socket is None else ():
+            found = socket.socket(socket.AF_INET6 if ":" in self._host else socket.AF_INET)
+            found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                found.bind((self._host, port))
+            except OSError:
+                found.close()
+                continue
+            found.listen(BACKLOG)
+            self._socket, self.port = found, found.getsockname()[1]
+            break
         return self._socket
 
     def _receive_socket(self) -> socket.socket | None:

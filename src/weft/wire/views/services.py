@@ -17,6 +17,8 @@ class ReplicaView(View):
     version: int = 1
     status: str = ""
     """ready, starting, waiting or draining."""
+    current: bool = True
+    """False: it is to be replaced, as one of an earlier version is."""
     address: str = ""
     gpus: str = ""
     since: str | None = None

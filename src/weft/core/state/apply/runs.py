@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from weft.core.resources.shapes import exclusive_shape, shape_of_weave, with_memory
+from weft.core.state.apply import services
 from weft.core.state.job import JobState
 from weft.core.state.node_ends import apply_need
 from weft.core.state.transitions import TRANSITIONS, Cause, change_status
@@ -182,6 +183,8 @@ def exited(state: State, fact: Exited) -> bool:
         job.remaining_s = job.remaining(fact.at)
     job.code, job.why, job.detail = fact.code, fact.why, fact.detail
     job.failed_rank, job.failed_node = fact.rank, fact.node
+    if job.job.replica is not None and _ended_by_itself(job, fact):
+        services.count_failed_start(state, job, _end_text(fact))
     cause = _cause(state, job, fact)
     delay_s = fact.delay_s if job.job.replica is None else _restart_delay_s(job, fact)
     job.delays = job.delays + 1 if delay_s else 0
@@ -224,8 +227,18 @@ def _replica_cause(job: JobState, fact: Exited) -> Cause:
 
 def _restart_delay_s(job: JobState, fact: Exited) -> float:
     """Return the delay before a replica that ended by itself runs again: twice as long after each such end."""
-    by_itself = fact.how in ("done", "failed", "requeued") and not job.releasing
-    return fact.delay_s or (min(2.0**job.delays, MAX_RESTART_DELAY_S) if by_itself else 0.0)
+    backoff_s = min(2.0**job.delays, MAX_RESTART_DELAY_S) if _ended_by_itself(job, fact) else 0.0
+    return fact.delay_s or backoff_s
+
+
+def _ended_by_itself(job: JobState, fact: Exited) -> bool:
+    return fact.how in ("done", "failed", "requeued") and not job.releasing and not job.lost
+
+
+def _end_text(fact: Exited) -> str:
+    """Return how a replica ended that was never ready."""
+    code = f"exit code {fact.code}" if fact.code is not None else "it ended"
+    return ", ".join(filter(None, (code, fact.why, fact.detail)))
 
 
 def _runs_again(state: State, job: JobState) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from weft.core.state.services import MOVE_WINDOW_S, ServiceState
@@ -13,12 +14,16 @@ from weft.model import (
     Ready,
     ReplicaDrained,
     Resized,
+    RolledBack,
+    Rollout,
+    Service,
     ServiceSnapshot,
     Undeployed,
     Unready,
 )
 
 if TYPE_CHECKING:
+    from weft.core.state.job import JobState
     from weft.core.state.state import State
 
 
@@ -30,13 +35,43 @@ def deployed(state: State, fact: Deployed) -> bool:
     else:
         if known.service == service and not known.undeployed:
             return False
-        if service.version > known.service.version:
-            known.previous = known.service
-        known.service, known.undeployed = service, False
-        known.wanted = min(max(known.wanted, service.scale.min_replicas), service.scale.max_replicas)
+        _replace_version(known, service)
+        known.undeployed = False
     services.touch()
     state.news = True
     return True
+
+
+def rolled_back(state: State, fact: RolledBack) -> bool:
+    known = state.services.by_name.get(fact.service.name)
+    if known is None or known.undeployed or fact.service.version <= known.service.version:
+        return False
+    _replace_version(known, fact.service)
+    known.rollout = replace(known.rollout, why=fact.why)
+    state.services.touch()
+    state.news = True
+    return True
+
+
+def _replace_version(known: ServiceState, service: Service) -> None:
+    """Set the version of a service. Replicas of an earlier version that run the same program count as current."""
+    if service.version > known.service.version:
+        previous, before = known.previous, known.previous_rollout
+        known.previous, known.previous_rollout = known.service, known.rollout
+        known.rollout = Rollout()
+        if previous is not None and service.runs_like(previous):
+            known.rollout = Rollout((*before.versions, previous.version), before.proven)
+    known.service = service
+    known.wanted = min(max(known.wanted, service.scale.min_replicas), service.scale.max_replicas)
+
+
+def count_failed_start(state: State, replica: JobState, why: str) -> None:
+    """Count the end of a run that was never ready, if no replica of its version ever was."""
+    service = state.services.of(replica)
+    if service is None or replica.ready_at is not None or not service.is_current(replica) or service.rollout.proven:
+        return
+    service.rollout = replace(service.rollout, failed_starts=service.rollout.failed_starts + 1, why=why)
+    state.services.touch()
 
 
 def undeployed(state: State, fact: Undeployed) -> bool:
@@ -67,6 +102,9 @@ def ready(state: State, fact: Ready) -> bool:
         return False
     replica.ready_at, replica.address = fact.at, fact.address
     replica.delays = 0
+    service = state.services.of(replica)
+    if service is not None and service.is_current(replica) and not service.rollout.proven:
+        service.rollout = replace(service.rollout, proven=True, failed_starts=0, why="")
     state.services.touch()
     state.news = True
     return True
@@ -76,6 +114,7 @@ def unready(state: State, fact: Unready) -> bool:
     replica = state.running(fact.job, fact.run)
     if replica is None or replica.job.replica is None or replica.status not in TRANSITIONS["Stop"]:
         return False
+    count_failed_start(state, replica, fact.why)
     replica.ready_at = None
     state.orphans[replica.id] = replica
     state.services.touch()
@@ -118,5 +157,6 @@ def restore_service(state: State, fact: ServiceSnapshot) -> bool:
     service.wanted, service.undeployed, service.next_index = fact.replicas, fact.undeployed, fact.next_index
     service.moved_at = fact.moved_at
     service.previous = fact.previous
+    service.rollout, service.previous_rollout = fact.rollout, fact.previous_rollout
     state.services.touch()
     return True

@@ -50,7 +50,15 @@ def snapshot(state: State) -> Iterator[Fact]:
     yield from state.profiles.facts()
     for each in state.services.by_name.values():
         yield ServiceSnapshot(
-            now, each.service, each.wanted, each.undeployed, each.next_index, each.moved_at, each.previous
+            now,
+            each.service,
+            each.wanted,
+            each.undeployed,
+            each.next_index,
+            each.moved_at,
+            each.previous,
+            each.rollout,
+            each.previous_rollout,
         )
     for pool in state.pools.by_name.values():
         yield snapshot_of(pool, now)
