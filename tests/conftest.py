@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 # A shell that starts this in the background leaves SIGINT ignored, and every command started here would inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
+# Tests may run as root, where workers would run jobs as their submitters, which have no accounts here.
+os.environ.setdefault("WEFT_RUN_AS", "worker")
+
 settings.register_profile("steady", derandomize=True, deadline=None, database=None)
 settings.load_profile("steady")
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import signal
 import subprocess
@@ -17,6 +16,7 @@ import pytest
 
 from support.live_cluster import SOURCE
 from support.local_scheduler import PATIENCE_S, until
+from support.plain_env import plain_env
 from support.secured_cluster import free_port
 from weft.cli.main import main
 
@@ -67,7 +67,7 @@ class Bench:
 @pytest.fixture(scope="module")
 def bench() -> Iterator[Bench]:
     root = Path(tempfile.mkdtemp(prefix="weft-tb-"))  # short: sockets are in it
-    keep = {key: value for key, value in os.environ.items() if not key.startswith(("XDG_", "WEFT_"))}
+    keep = plain_env()
     env = {
         **keep, "HOME": str(root), "XDG_STATE_HOME": f"{root}/s", "XDG_RUNTIME_DIR": f"{root}/r",
         "XDG_CONFIG_HOME": f"{root}/c", "PYTHONPATH": SOURCE,

@@ -16,6 +16,7 @@ import grpc
 import pytest
 
 from support.fake_scheduler import Head, head
+from support.plain_env import plain_env
 from support.process_engine import until
 from weft.wire.messages import RunNews
 
@@ -23,7 +24,7 @@ FOR_EVER = "echo up; while :; do sleep 0.1; done"
 
 
 def env(root: Path) -> dict[str, str]:
-    keep = {key: value for key, value in os.environ.items() if not key.startswith(("XDG_", "WEFT_"))}
+    keep = plain_env()
     made = {"XDG_STATE_HOME": f"{root}/s", "XDG_RUNTIME_DIR": f"{root}/r", "XDG_CONFIG_HOME": f"{root}/c"}
     return {**keep, **made, "HOME": str(root)}
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import shutil
 import signal
 import subprocess
@@ -20,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from support.local_scheduler import PATIENCE_S, until
+from support.plain_env import plain_env
 from support.secured_cluster import free_port
 from weft.endpoints.addresses import Address
 from weft.endpoints.credentials import Credentials
@@ -232,7 +232,7 @@ def cluster(
 ) -> Iterator[Cluster]:
     """With workers of these names. `settings` are of those that have no option; `env` is added to the environment."""
     root = Path(tempfile.mkdtemp(prefix="weft-c-"))  # short: sockets are in it
-    keep = {key: value for key, value in os.environ.items() if not key.startswith(("XDG_", "WEFT_"))}
+    keep = plain_env()
     port = free_port()
     variables = {
         **keep, **(env or {}), "HOME": str(root), "XDG_STATE_HOME": f"{root}/s", "XDG_RUNTIME_DIR": f"{root}/r",

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from support.plain_env import plain_env
 from weft.client import Client
 from weft.endpoints.paths import Paths, user_paths
 from weft.jobspec.fields import spec_of
@@ -109,7 +110,7 @@ class Site:
 @contextlib.contextmanager
 def site(settings: Mapping[str, object], **env: str) -> Iterator[Site]:
     root = Path(tempfile.mkdtemp(prefix="weft-t-"))
-    keep = {key: value for key, value in os.environ.items() if not key.startswith(("XDG_", "WEFT_"))}
+    keep = plain_env()
     made = Site(root, {**keep, "XDG_STATE_HOME": f"{root}/s", "XDG_RUNTIME_DIR": f"{root}/r", "HOME": str(root), **env})
     made.settings(**settings)
     try:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import shutil
 import socket
 import subprocess
@@ -16,6 +15,7 @@ from pathlib import Path
 from random import SystemRandom
 
 from support.local_scheduler import PATIENCE_S, until
+from support.plain_env import plain_env
 from weft.endpoints.addresses import Address
 from weft.endpoints.credentials import Credentials, is_listening
 from weft.endpoints.paths import server_folder
@@ -66,7 +66,7 @@ class Gate:
 
     def visitor(self, name: str) -> dict[str, str]:
         """The environment of another user, who has nothing of the owner's."""
-        keep = {key: value for key, value in os.environ.items() if not key.startswith(("XDG_", "WEFT_"))}
+        keep = plain_env()
         home = self.root / name
         home.mkdir(exist_ok=True)
         return {**keep, "HOME": str(home), "XDG_RUNTIME_DIR": f"{home}/r"}
@@ -131,7 +131,7 @@ def free_port() -> int:
 def gate(*words: str, tls: bool = True, worker: bool = False) -> Iterator[Gate]:
     root = Path(tempfile.mkdtemp(prefix="weft-g-"))  # short: sockets are in it
     where = Address("localhost", free_port())
-    keep = {key: value for key, value in os.environ.items() if not key.startswith(("XDG_", "WEFT_"))}
+    keep = plain_env()
     env = {**keep, "HOME": str(root), "XDG_STATE_HOME": f"{root}/s", "XDG_RUNTIME_DIR": f"{root}/r",
            "XDG_CONFIG_HOME": f"{root}/c"}  # fmt: skip
     if tls:

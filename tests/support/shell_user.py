@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import shutil
 import subprocess
 import sys
@@ -13,6 +12,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from support.plain_env import plain_env
 
 
 @dataclass
@@ -61,7 +62,7 @@ class Person:
 @contextlib.contextmanager
 def person_at() -> Iterator[Person]:
     root = Path(tempfile.mkdtemp(prefix="weft-u-"))
-    keep = {key: value for key, value in os.environ.items() if not key.startswith(("XDG_", "WEFT_"))}
+    keep = plain_env()
     folders = {"XDG_STATE_HOME": f"{root}/s", "XDG_RUNTIME_DIR": f"{root}/r", "XDG_CONFIG_HOME": f"{root}/c"}
     made = Person(root, {**keep, **folders, "HOME": str(root)})
     try:

@@ -27,6 +27,9 @@ from weft.engines.process.gpu.poller import HeldGpus
 from weft.engines.process.launch_spec import LaunchSpec
 from weft.engines.process.rendezvous import needs_port
 from weft.engines.process.shim import run_files
+from weft.engines.process.users import run_folder
+from weft.engines.process.users.accounts import BAD_USER, Account, find_account
+from weft.engines.process.users.file_rights import rights_of
 from weft.errors import InputError
 from weft.inputs.atomic import write_atomic
 from weft.wire.messages import StartRun
@@ -39,10 +42,14 @@ log = logging.getLogger(__name__)
 
 
 class Executor:
-    """Starts, stops and reconciles runs through the runtime, which reports the results. `fetch` gets blobs."""
+    """Starts, stops and reconciles runs through the runtime, which reports the results. `fetch` gets blobs.
 
-    def __init__(self, runtime: NodeRuntime, folder: AgentDir, fetch: Fetch) -> None:
+    With `separates_users`, each run uses the account of its job's user.
+    """
+
+    def __init__(self, runtime: NodeRuntime, folder: AgentDir, fetch: Fetch, *, separates_users: bool = False) -> None:
         self._runtime, self._folder, self._fetch = runtime, folder, fetch
+        self._separates_users = separates_users
         self._fetching: dict[RunKey, asyncio.Task[None]] = {}
         """Runs whose source tree or standard input is being fetched."""
         self._tasks = TaskSet()
@@ -71,14 +78,21 @@ class Executor:
     async def _start_with_files(self, launch: StartRun) -> None:
         folder = self._folder.run_dir(launch.job, launch.run)
         try:
+            account = self._account_of(launch)
+        except InputError as error:
+            self._reject(launch, BAD_USER, str(error))
+            return
+        try:
             while True:
                 try:
                     run_files.make_run_dir(folder)
-                    tree = (
-                        await unpack(launch.snapshot, self._fetch(launch.snapshot), folder) if launch.snapshot else ""
-                    )
+                    work = folder if account is None else run_folder.prepare(folder, account)
+                    tree = ""
+                    if launch.snapshot:
+                        tree = await unpack(launch.snapshot, self._fetch(launch.snapshot), folder, work, account)
                     if launch.stdin:
                         await self._fetch_stdin(launch.stdin, folder)
+                        run_folder.give_to(f"{folder}/{launch.stdin}", account)
                     break
                 except grpc.aio.AioRpcError as error:
                     if error.code() != grpc.StatusCode.UNAVAILABLE:
@@ -96,17 +110,27 @@ class Executor:
         await receive_blob(name, self._fetch(name), f"{folder}/{name}.part")
         os.rename(f"{folder}/{name}.part", f"{folder}/{name}")
 
+    def _account_of(self, launch: StartRun) -> Account | None:
+        """Return the account that a run uses; None: the worker's. Raise InputError if its user may not run jobs."""
+        return find_account(launch.user) if self._separates_users else None
+
     def _start(self, launch: StartRun, tree: str) -> None:
+        try:
+            account = self._account_of(launch)
+        except InputError as error:
+            self._reject(launch, BAD_USER, str(error))
+            return
         try:
             spec = to_launch_spec(
                 launch, self._runtime.machine, env=os.environ, tree=tree, socket=str(self._folder.progress),
                 lease=self._folder.lease, blobs=self._folder.run_dir(launch.job, launch.run),
+                account=account,
             )  # fmt: skip
             spec.check()
             if self._is_port_taken(spec):
                 self._reject(launch, "port-taken", f"another process uses port {spec.gang.port if spec.gang else 0}")
                 return
-            self._write_checkpoint(launch)
+            self._write_checkpoint(launch, account)
             self._runtime.start(spec)
         except InputError as error:
             self._reject(launch, "start-failed", str(error))
@@ -121,16 +145,22 @@ class Executor:
         except OSError:  # an address that does not resolve here: the gang reports it
             return False
 
-    def _write_checkpoint(self, launch: StartRun) -> None:
+    def _write_checkpoint(self, launch: StartRun, account: Account | None) -> None:
         """Write the checkpoint record of an earlier run on another node, unless this node has a later one."""
         if not launch.checkpoint:
             return
-        path = f"{self._folder.jobs}/{launch.job}/{run_files.CHECKPOINTS}/latest.json"
+        run_dir = self._folder.run_dir(launch.job, launch.run)
+        folder = f"{os.path.dirname(run_dir)}/{run_files.CHECKPOINTS}"
         with suppress(ValueError, TypeError, KeyError, OSError):
-            known = run_files.read_object(path) or {"time": 0.0}
-            if float(json.loads(launch.checkpoint)["time"]) > float(known["time"]):
-                os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
-                write_atomic(path, launch.checkpoint.encode())
+            if account is None:
+                os.makedirs(folder, mode=0o700, exist_ok=True)
+            else:
+                run_folder.prepare(run_dir, account)
+                run_folder.make_user_folder(folder, account)
+            with rights_of(account):
+                known = run_files.read_object(f"{folder}/latest.json") or {"time": 0.0}
+                if float(json.loads(launch.checkpoint)["time"]) > float(known["time"]):
+                    write_atomic(f"{folder}/latest.json", launch.checkpoint.encode())
 
     def _reject(self, launch: StartRun, why: str, detail: str) -> None:
         """Fence the run so that it never starts, and report why."""

@@ -13,6 +13,7 @@ from weft.engines.process.environment import LOOPBACK
 from weft.engines.process.gpu.discovery import Machine
 from weft.engines.process.launch_spec import GRACE_S, PREEMPT_GRACE_S, LaunchSpec
 from weft.engines.process.rendezvous import Gang, rendezvous_port
+from weft.engines.process.users.accounts import Account
 from weft.engines.process.weave_spec import ORDERS, WeaveSpec
 from weft.errors import InputError
 from weft.jobspec.environment import belongs_to_machine, capture
@@ -22,6 +23,12 @@ from weft.wire.messages import GangMember, StartRun, Weave
 
 DERIVED: Final = frozenset({"run", "env", "chdir", "gpus", "grace_s", "gang", "stdin", "weave", "health"})
 """Fields of a launch spec that the node derives from the message."""
+SHARED_NAMES: Final = frozenset({
+    "PATH", "LD_LIBRARY_PATH", "LIBRARY_PATH", "CPATH", "CUDA_HOME", "CUDA_PATH", "CUDNN_PATH", "SSL_CERT_FILE",
+    "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "http_proxy", "https_proxy", "no_proxy", "HTTP_PROXY",
+    "HTTPS_PROXY", "NO_PROXY", "MODULEPATH",
+})  # fmt: skip
+"""Variables of a worker that runs of other users get."""
 COPIED: Final = tuple(
     field.name for field in fields(LaunchSpec) if field.name in set(StartRun.DESCRIPTOR.fields_by_name) - DERIVED
 )
@@ -29,11 +36,19 @@ COPIED: Final = tuple(
 
 
 def to_launch_spec(
-    launch: StartRun, machine: Machine, *, env: Mapping[str, str], tree: str, socket: str, lease: str, blobs: str = ""
+    launch: StartRun,
+    machine: Machine,
+    *,
+    env: Mapping[str, str],
+    tree: str,
+    socket: str,
+    lease: str,
+    blobs: str = "",
+    account: Account | None = None,
 ) -> LaunchSpec:
     """Return the launch spec of a run. `env` is the worker's environment, `tree` the source tree of the job, if any.
 
-    `blobs` is the folder that holds the standard input of the run.
+    `blobs` is the folder that holds the standard input of the run. The run uses `account`; None: the worker's.
     """
     if any(gpu >= len(machine.devices) for gpu in launch.gpus):
         raise InputError(f"no GPU {max(launch.gpus)} on {machine.node.id}, which has {len(machine.devices)} GPUs")
@@ -41,7 +56,8 @@ def to_launch_spec(
         raise InputError(f"{launch.stdin[:80]!r} is not the name of a blob", hint="64 digits, 0-9 and a-f", key="stdin")
     grace_s = get(launch, "grace_s")
     gang = gang_of_launch(launch, launch.gang)
-    merged = merge_environment(dict(pairs(launch.env)), env)
+    node_env = env if account is None else {**shared_variables(env), **account.variables()}
+    merged = merge_environment(dict(pairs(launch.env)), node_env)
     if gang is not None:
         merged |= interfaces.gang_variables(gang, merged)
     return LaunchSpec(
@@ -60,6 +76,7 @@ def to_launch_spec(
         gang=gang,
         weave=weave_spec(launch.weave),
         health=health_of(launch),
+        account=account,
         host=host_of(launch),
         **{name: get(launch, name) for name in COPIED},
     )
@@ -112,6 +129,11 @@ def merge_environment(submitted: Mapping[str, str], node_env: Mapping[str, str])
     """Return the submitter's variables, plus the worker's variables that describe a machine and are missing there."""
     missing = {name: value for name, value in pairs(capture(node_env)) if belongs_to_machine(name)}
     return {**missing, **submitted}
+
+
+def shared_variables(node_env: Mapping[str, str]) -> dict[str, str]:
+    """Return the worker's variables that are right for all users: not those that name the worker's own folders."""
+    return {name: value for name, value in node_env.items() if name in SHARED_NAMES}
 
 
 def working_directory(chdir: str, tree: str) -> str:

@@ -19,14 +19,17 @@ from weft.agent.weaves import WovenRuns
 from weft.engines.background import TaskSet
 from weft.engines.process.engine import ProcessEngine
 from weft.engines.process.events import Report, RunExited
+from weft.engines.process.gpu.device_files import gpus_of_others
 from weft.engines.process.gpu.discovery import Machine, load_devices, save_devices
 from weft.engines.process.gpu.ledger import GpuLedger, LedgerWatcher
 from weft.engines.process.gpu.locks import GPU_TAKEN
 from weft.engines.process.gpu.monitor import Foreign
 from weft.engines.process.gpu.nvml import NoDriver, Nvml
 from weft.engines.process.gpu.poller import FactsAt, GpuPoller, HeldGpus
-from weft.engines.process.launch_spec import LaunchSpec
+from weft.engines.process.launch_spec import LaunchSpec, is_valid_job_id
 from weft.engines.process.output.progress_socket import ProgressSocket
+from weft.engines.process.shim import run_files
+from weft.engines.process.users.run_folder import owner_uid
 from weft.engines.process.weave_spec import WeaveSpec
 from weft.model import Gpu, JobId
 
@@ -79,6 +82,8 @@ class NodeSetup:
     ledger: GpuLedger | None = None
     """The locks of GPUs that the schedulers of several users share; None: they share none."""
     engine: Callable[[Callable[[Report], None]], Engine] | None = None
+    separates_users: bool = False
+    """Runs use the accounts of their users."""
 
 
 class NodeRuntime:
@@ -101,11 +106,16 @@ class NodeRuntime:
             self._poller.held_by_others = lambda: self.ledger.held_by_others
             if setup.ledger is not None:
                 self.engine.gpu_locks = setup.ledger.arguments
+            if setup.separates_users:
+                self.engine.other_gpus = lambda spec: gpus_of_others(machine.devices, spec.gpus)
         self._holdings: dict[RunKey, HeldGpus] = {}
         """The GPUs that each run holds."""
         self.woven = WovenRuns(paths.jobs)
         self.replicas = Prober(paths.jobs, listener.replica_changed)
-        self._progress = ProgressSocket(paths.progress, listener.progress_reported)
+        self._progress = ProgressSocket(
+            paths.progress, listener.progress_reported, self._owner_uid if setup.separates_users else None
+        )
+        self._jobs = str(paths.jobs)
         self._tasks = TaskSet()
 
     # ---- opening and closing
@@ -214,6 +224,9 @@ class NodeRuntime:
         else:
             self.replicas.watch((report.job, report.run))
         self._listener.run_changed(report)
+
+    def _owner_uid(self, job: str, run: int) -> int:
+        return owner_uid(run_files.run_dir(self._jobs, job, run)) if is_valid_job_id(job) else -1
 
     # ---- GPUs
 

@@ -11,6 +11,8 @@ import tarfile
 from collections.abc import AsyncIterable
 from typing import Final
 
+from weft.engines.process.users.accounts import Account
+from weft.engines.process.users.file_rights import rights_of
 from weft.errors import WeftError
 
 TREE_DIR: Final = "tree"
@@ -30,19 +32,23 @@ def is_hash(text: str) -> bool:
     return _HASH.fullmatch(text) is not None
 
 
-async def unpack(name: str, parts: AsyncIterable[bytes], folder: str) -> str:
-    """Fetch and unpack a tree, and return its path. The path exists only once the tree is complete."""
-    tree, packed, partial = (os.path.join(folder, each) for each in (TREE_DIR, f"{TREE_DIR}.tar", f"{TREE_DIR}.tmp"))
-    if os.path.isdir(tree):
-        return tree
+async def unpack(
+    name: str, parts: AsyncIterable[bytes], folder: str, work: str = "", account: Account | None = None
+) -> str:
+    """Fetch a tree into `folder`, unpack it in `work`, and return its path. It exists only once the tree is complete.
+
+    The tree belongs to `account` and is unpacked with its rights; None: with those of this process.
+    """
+    tree, packed = os.path.join(work or folder, TREE_DIR), os.path.join(folder, f"{TREE_DIR}.tar")
     if not is_hash(name):
         raise BadSnapshot(f"{name[:80]!r} is not the hash of a snapshot")
+    with rights_of(account):
+        if os.path.isdir(tree):
+            return tree
     try:
         await receive_blob(name, parts, packed)
-        await asyncio.to_thread(_extract, packed, partial)
-        os.rename(partial, tree)
+        await asyncio.to_thread(_extract_as, account, packed, tree)
     finally:
-        shutil.rmtree(partial, ignore_errors=True)
         if os.path.exists(packed):
             os.unlink(packed)
     return tree
@@ -62,13 +68,19 @@ async def receive_blob(name: str, parts: AsyncIterable[bytes], path: str) -> Non
         raise BadSnapshot(f"the blob has the hash {digest.hexdigest()[:12]} instead of {name[:12]}: it is damaged")
 
 
-def _extract(packed: str, into: str) -> None:
-    shutil.rmtree(into, ignore_errors=True)
-    os.mkdir(into, 0o700)
+def _extract_as(account: Account | None, packed: str, tree: str) -> None:
+    partial = f"{tree}.tmp"
     limit = _Limit(SLACK_BYTES + MAX_EXPANSION * os.stat(packed).st_size, MAX_FILES)
     try:
-        with tarfile.open(packed) as tar:
-            tar.extractall(into, filter=limit.check)
+        # opened before the rights change: it imports modules, which a user may not be able to read
+        with tarfile.open(packed) as tar, rights_of(account):
+            try:
+                shutil.rmtree(partial, ignore_errors=True)
+                os.mkdir(partial, 0o700)
+                tar.extractall(partial, filter=limit.check)
+                os.rename(partial, tree)
+            finally:
+                shutil.rmtree(partial, ignore_errors=True)
     except tarfile.FilterError as error:
         raise BadSnapshot(f"the snapshot contains a forbidden entry: {error}") from None
     except tarfile.TarError as error:

@@ -27,6 +27,10 @@ from weft.wire.runs import RunKey
 
 CONFIRMED_FILE: Final = "told"
 """The file in a run's folder that marks its exit as journalled by the scheduler."""
+SHARED_STATE: Final = Path("/var/lib/weft")
+SHARED_RUNTIME: Final = Path("/run/weft")
+"""The folders of workers that run jobs as their submitters."""
+ENTER_ONLY: Final = 0o711
 _WORKER_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 
 
@@ -34,6 +38,8 @@ _WORKER_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 class AgentDir:
     state: Path
     runtime: Path
+    for_all_users: bool = False
+    """Other users enter the folders, to reach what is theirs."""
 
     @property
     def jobs(self) -> Path:
@@ -57,6 +63,11 @@ class AgentDir:
 
     def make(self) -> None:
         Paths(self.state, self.runtime).make()
+        if self.for_all_users:
+            for folder in (self.state, self.jobs, self.runtime.parent, self.runtime):
+                os.chmod(folder, ENTER_ONLY)
+            for folder in (self.jobs, self.runtime):
+                _check_reachable(folder)
 
     def lock(self) -> int:
         """Lock the folder until this process ends: two agents with one folder would both start its runs."""
@@ -148,16 +159,38 @@ class AgentDir:
                 shutil.rmtree(self.jobs / job, ignore_errors=True)
 
 
-def agent_dir(node: NodeId, at: Path | None = None, env: Mapping[str, str] = os.environ) -> AgentDir:
-    """Return the directory of the worker with this name; `at` overrides its default path."""
+def agent_dir(
+    node: NodeId, at: Path | None = None, env: Mapping[str, str] = os.environ, *, for_all_users: bool = False
+) -> AgentDir:
+    """Return the directory of the worker with this name; `at` overrides its default path.
+
+    Root's own folders are closed to others. A worker that runs jobs `for_all_users` uses those of the system.
+    """
     if not _WORKER_NAME.fullmatch(node):
         raise InputError(
             f"invalid worker name {node[:80]!r}",
             hint="use up to 63 letters, digits and . _ -, beginning with a letter or digit",
         )
+    if for_all_users:
+        state = at.absolute() if at is not None else SHARED_STATE / "workers" / node
+        return AgentDir(state, SHARED_RUNTIME / _mark(state), for_all_users=True)
     here = user_paths(env)
     state = at.absolute() if at is not None else here.state / "workers" / node
-    return AgentDir(state, here.runtime.parent / hashlib.sha256(os.fsencode(state)).hexdigest()[:8])
+    return AgentDir(state, here.runtime.parent / _mark(state))
+
+
+def _mark(state: Path) -> str:
+    return hashlib.sha256(os.fsencode(state)).hexdigest()[:8]
+
+
+def _check_reachable(folder: Path) -> None:
+    """Raise InputError if other users cannot enter a folder."""
+    for each in (folder, *folder.parents):
+        if not os.stat(each).st_mode & 0o001:
+            raise InputError(
+                f"jobs cannot run as their submitters in {folder}: other users may not enter {each}",
+                hint=f"give --folder one that they may, such as {SHARED_STATE}, or use --run-as worker",
+            )
 
 
 def _machine_id() -> str:

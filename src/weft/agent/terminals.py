@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import socket
 import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
-from typing import Final
+from typing import Any, Final
 
 import grpc.aio
 
@@ -17,6 +18,7 @@ from weft.agent.connection import Dial
 from weft.engines.process.leader_command import TERMINAL_SCRIPT
 from weft.engines.process.shim import run_files
 from weft.engines.process.shim.terminal import SOCKET
+from weft.engines.process.users import command_as
 from weft.wire.messages import ServeTerminal, TerminalPart
 from weft.wire.service import call
 
@@ -44,14 +46,19 @@ async def serve_command(dial: Dial, folder: str, order: ServeTerminal) -> None:
     """Run a command next to a run, whose folder this is, for a client of the scheduler."""
     at = f"{folder}/exec-{order.key[:8]}"
     try:
-        os.mkdir(at, 0o700)
-        process = await _start(at, folder, order)
+        spec = run_files.read_object(f"{folder}/{run_files.SPEC}") or {}
+        ours: socket.socket | None = None
+        if spec["account"] is None:
+            os.mkdir(at, 0o700)
+            process = await _start(at, folder, order, spec)
+        else:
+            process, ours = await command_as.start(spec, order.command, order.terminal)
     except (OSError, ValueError, KeyError) as error:
         await _join(dial, order, _failure(order.key, f"weft: cannot run the command: {error}\n"))
         return
     ending = asyncio.ensure_future(_end_with_run(process, f"{folder}/{run_files.EXIT}"))
     try:
-        reader, writer = await _connect(at)
+        reader, writer = await (_connect(at) if ours is None else asyncio.open_unix_connection(sock=ours))
         await _join(dial, order, _output(reader, order.key, process.wait), writer)
     except OSError as error:
         log.warning("job %s, run %d: no command: %s", order.job, order.run, error)
@@ -62,9 +69,8 @@ async def serve_command(dial: Dial, folder: str, order: ServeTerminal) -> None:
             os.rmdir(at)
 
 
-async def _start(at: str, folder: str, order: ServeTerminal) -> asyncio.subprocess.Process:
+async def _start(at: str, folder: str, order: ServeTerminal, spec: dict[str, Any]) -> asyncio.subprocess.Process:
     """Start the command with the environment and in the directory of the run; its socket is in `at`."""
-    spec = run_files.read_object(f"{folder}/{run_files.SPEC}") or {}
     pipe = () if order.terminal else ("--pipe",)
     env = {**spec["env"], **({"TERM": order.terminal} if order.terminal else {})}
     null = asyncio.subprocess.DEVNULL

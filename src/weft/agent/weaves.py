@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from weft.engines.process.shim import run_files
+from weft.engines.process.users.file_rights import rights_of
+from weft.engines.process.users.run_folder import account_of_file
 from weft.engines.process.weaves import weave_of
 from weft.train.weave.directory import read_counters
 from weft.wire.messages import StageCounters
@@ -48,7 +50,9 @@ class WovenRuns:
         if found is None:
             return RunWeave("")
         path, place = found
-        member = next((each for each in read_counters(path) if each.place == place), None)
+        with rights_of(account_of_file(str(path))):
+            counters = read_counters(path)
+        member = next((each for each in counters if each.place == place), None)
         stages = () if member is None else tuple(
             StageCounters(
                 stage=name, served_s=use.served_s, waited_s=use.waited_s, grants=use.grants, passed_over=use.passed_over

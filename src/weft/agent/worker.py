@@ -86,7 +86,9 @@ class Worker:
             runs=self._found,
         )
         self._runtime = NodeRuntime(machine, folder, self, setup)
-        self._executor = Executor(self._runtime, folder, self._fetch)
+        self._executor = Executor(
+            self._runtime, folder, self._fetch, separates_users=setup is not None and setup.separates_users
+        )
         self._status = NodeStatusCollector(folder, self._report_gpus)
         self._progress = ProgressQueue(lambda key: key in self.agent.known)
         self._tails = LogTails(folder)
@@ -384,7 +386,7 @@ def create_worker(
     ends_at: float | None = None,
 ) -> Worker:
     """Return a worker with real processes and this machine's GPUs."""
-    setup = NodeSetup(nvml, foreign, lease=folder.lease)
+    setup = NodeSetup(nvml, foreign, lease=folder.lease, separates_users=folder.for_all_users)
     return Worker(
         machine, spec, folder, dial, setup=setup, on_event=on_event, leave_grace_s=leave_grace_s, keep_runs=keep_runs,
         is_pilot=is_pilot, ends_at=ends_at,

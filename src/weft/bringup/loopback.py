@@ -108,6 +108,7 @@ class _ClusterStarter:
     def _start_worker(self, node: Node) -> str:
         folder = self._folder / "workers" / node.id
         words = ["worker", "--scheduler", str(self.where), *worker_args(node), "--folder", str(folder)]
+        words += ["--run-as", "worker"]  # this user's own cluster
         self._start(node.id, folder, words)
         return node.id
 

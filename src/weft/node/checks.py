@@ -8,7 +8,9 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from weft.endpoints.paths import user_paths
+from weft.engines.process import cgroups
 from weft.engines.process.gpu import mps
+from weft.engines.process.users.accounts import may_switch_user
 from weft.node import nvidia_smi
 from weft.node.nvidia_smi import GpuReport
 from weft.node.preparation import NO_DRIVER
@@ -31,7 +33,7 @@ def check(scheduler_offset: tuple[float, float] | None = None) -> list[StepView]
     `scheduler_offset` says how far this clock is ahead of the scheduler's, and the uncertainty, in seconds; None: there
     is no scheduler.
     """
-    steps = [*_check_gpus(), check_disk(), check_limits(), check_shm()]
+    steps = [*_check_gpus(), check_disk(), check_limits(), check_shm(), check_users()]
     if scheduler_offset is None:
         return [*steps, StepView("clock", SKIPPED, "no scheduler answers to compare with")]
     return [*steps, check_clock(*scheduler_offset, "the scheduler's")]
@@ -54,6 +56,18 @@ def _check_gpus() -> Iterator[StepView]:
     yield _check_ecc(gpus)
     yield _check_compute_mode(gpus)
     yield _check_mps()
+
+
+def check_users() -> StepView:
+    """Say as which user the jobs of a worker here run, and whether they are kept from GPUs of others."""
+    if not may_switch_user():
+        me = f"user {os.geteuid()}"
+        detail = f"not root: a worker started as {me} runs the jobs of all users as {me}"
+        return StepView("users", SKIPPED, detail, "start workers as root to keep users apart on a shared node")
+    if not cgroups.can_limit_devices():
+        detail = "root: a worker runs each job as its submitter, but the kernel does not keep jobs from GPUs of others"
+        return StepView("users", WARNING, detail, "start the worker in a unit of systemd with Delegate=yes")
+    return StepView("users", OK, "root: a worker runs each job as its submitter, with its own GPUs alone")
 
 
 def _check_persistence(gpus: Sequence[GpuReport]) -> StepView:

@@ -8,12 +8,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from weft.agent.state_dir import agent_dir
+from weft.agent.state_dir import SHARED_STATE, agent_dir
 from weft.endpoints.paths import user_paths
 from weft.engines.process.launch_spec import is_valid_job_id
 from weft.engines.process.recovery.run_record import Fate, judge, read_evidence
 from weft.engines.process.shim import run_files
 from weft.engines.process.shim.process_id import boot_id, is_alive
+from weft.engines.process.users.accounts import may_switch_user
 from weft.errors import InputError
 from weft.inputs import locks
 
@@ -48,11 +49,11 @@ class RecordedRun:
 def agent_folders(others: Sequence[str] = ()) -> list[AgentFolder]:
     """Return the folders of this user's scheduler and workers. `others` are folders that `weft worker --folder` had."""
     here = user_paths()
-    names = sorted(os.listdir(here.state / "workers")) if (here.state / "workers").is_dir() else []
     found = [AgentFolder("", here.state, here.runtime)]
-    for name in names:
-        folder = agent_dir(name)
-        found.append(AgentFolder(name, folder.state, folder.runtime))
+    for state in (here.state, SHARED_STATE) if may_switch_user() else (here.state,):
+        for name in sorted(os.listdir(state / "workers")) if (state / "workers").is_dir() else ():
+            folder = agent_dir(name, for_all_users=state == SHARED_STATE)
+            found.append(AgentFolder(name, folder.state, folder.runtime))
     for other in others:
         if not os.path.isdir(os.path.join(other, "jobs")):
             raise InputError(f"{other} is not the folder of a worker: it has no jobs", key="--folder")

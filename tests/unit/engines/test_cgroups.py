@@ -81,7 +81,7 @@ def test_a_run_of_version_2_has_one_group_with_its_limits(
     v2: Path, own: Path, limits: dict[str, int], wanted: dict[str, str]
 ) -> None:
     found = find(str(v2), str(own))
-    group = RunGroup(2, found.folders, "7-1-abc", **limits)
+    group = RunGroup(2, found.folders, "7-1-abc", ram_mb=limits["ram_mb"], cpus=limits["cpus"])
     group.enter()
     folder = v2 / "unit.service" / "weft" / "7-1-abc"
     assert {path.name: path.read_text() for path in folder.iterdir()} == {**wanted, "cgroup.procs": str(os.getpid())}

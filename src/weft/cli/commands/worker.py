@@ -90,6 +90,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="end when the allocation ends, or when the scheduler is gone for as long as the lease")  # fmt: skip
     add("--ends-at", metavar="SECONDS", type=float,
         help="the end of the allocation, in seconds since 1970: leave in time for jobs to save their work")  # fmt: skip
+    add("--run-as", choices=("submitter", "worker"), default=None,
+        help="the account of jobs: that of the user who submitted them, which needs root, or that of the worker "
+        "(submitter for root unless --pilot, else worker)")  # fmt: skip
     add("--log-stderr", action="store_true", help="also write the log, worker.log in its folder, to stderr")
     add("--kill", action="store_true", help="with --stop: also kill its jobs")
     render.add_arguments(parser)
@@ -117,7 +120,6 @@ def run(args: argparse.Namespace) -> int:
 def _work(args: argparse.Namespace, notify: Callable[[AgentDir, WorkerEvent], None] | None = None) -> int:
     connection.load_grpc()
     from weft.agent.node import describe_machine
-    from weft.agent.state_dir import agent_dir
     from weft.agent.worker import LEAVE_GRACE_S, create_worker
     from weft.endpoints import config
     from weft.endpoints.addresses import Address
@@ -128,7 +130,7 @@ def _work(args: argparse.Namespace, notify: Callable[[AgentDir, WorkerEvent], No
     labels = _labels(args.labels)
     machine, nvml = _machine(args)
     os.umask(0o077)
-    folder = agent_dir(machine.node.id, Path(args.folder) if args.folder else None)
+    folder = _folder(args, machine.node.id)
     folder.make()
     folder.lock()
     _log_to(folder, stderr=args.log_stderr)
@@ -153,12 +155,11 @@ def _work(args: argparse.Namespace, notify: Callable[[AgentDir, WorkerEvent], No
 
 
 def _stop(args: argparse.Namespace) -> int:
-    from weft.agent.state_dir import agent_dir
     from weft.bringup import background
     from weft.engines.process.gpu.this_machine import host_name
 
     name = args.id or host_name()
-    folder = agent_dir(name, Path(args.folder) if args.folder else None)
+    folder = _folder(args, name)
     try:
         only = background.parse_process(args.stop) if args.stop else None
     except InputError as error:
@@ -174,6 +175,14 @@ def _stop(args: argparse.Namespace) -> int:
             jobs = f"{plural(killed, 'run')} killed"
         render.print_message(f"worker {name} {'has ended' if ended else 'was not running'}; {jobs}")
     return 0
+
+
+def _folder(args: argparse.Namespace, name: str) -> AgentDir:
+    from weft.agent.state_dir import agent_dir
+    from weft.engines.process.users.accounts import separates_users
+
+    separates = separates_users(args.run_as, os.environ, is_pilot=args.pilot)
+    return agent_dir(name, Path(args.folder) if args.folder else None, for_all_users=separates)
 
 
 def _machine(args: argparse.Namespace) -> tuple[Machine, Nvml | NoDriver]:

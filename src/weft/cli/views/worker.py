@@ -37,6 +37,8 @@ class StatusLines:
         self._print("1", node.id, f"{gpus or 'no GPUs'}, {plural(node.cpus, 'CPU')}, {node.ram_mb / 1024:.0f} GB RAM")
         if self._machine.note and self._machine.source != "declared":
             self._print("33", "note", self._machine.note)
+        if self._folder.for_all_users:
+            self._print("2", "users", "each job runs as its submitter")
         self._print("2", "files", str(self._folder.state))
         self._print("2", "log", str(self._folder.log))
         self._print("2", "joining", str(self._scheduler))

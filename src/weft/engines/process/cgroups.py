@@ -1,4 +1,4 @@
-"""Control groups: limits on the main memory and CPUs of a run, where this process may set them.
+"""Control groups: limits on the main memory, CPUs and GPUs of a run, where this process may set them.
 
 The engine finds out once whether it may (`find`). Each run with a limit gets a group (`RunGroup`), which its shim
 makes and removes. Both hierarchies are supported: version 2 if this process owns its group, as in a systemd unit
@@ -9,8 +9,11 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Mapping
-from typing import Final, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from weft.engines.process.users import device_filter
+from weft.engines.process.users.device_filter import DeviceNumber
 
 ROOT: Final = "/sys/fs/cgroup"
 OWN: Final = "/proc/self/cgroup"
@@ -19,6 +22,8 @@ FOLDER: Final = "weft"
 DAEMON: Final = "weft-daemon"
 """The group that this process moves to in version 2: a group with processes cannot pass limits on to others."""
 CONTROLLERS: Final = ("memory", "cpu")
+DEVICES: Final = "devices"
+"""The controller of device files, in version 1. In version 2 a program of the group decides: see `device_filter`."""
 PERIOD_US: Final = 100_000
 
 
@@ -31,6 +36,11 @@ class Cgroups(NamedTuple):
     """The folder that holds the groups of runs, for each controller."""
     why: str = ""
     """The reason why no groups can be made."""
+
+    @property
+    def limits_devices(self) -> bool:
+        """True if runs can be kept from device files."""
+        return DEVICES in self.folders
 
     def describe(self) -> str:
         """Say how limits on main memory and CPUs are kept."""
@@ -50,6 +60,16 @@ def find(root: str = ROOT, own: str = OWN) -> Cgroups:
         return Cgroups(why=f"{error.filename or root}: {error.strerror}")
 
 
+def can_limit_devices(root: str = ROOT, own: str = OWN) -> bool:
+    """Return whether `find` would find a way to limit devices. Make nothing."""
+    try:
+        if os.path.exists(f"{root}/cgroup.controllers"):
+            return device_filter.is_supported()
+        return os.access(f"{root}/{DEVICES}{_own_paths(own).get(DEVICES, '/')}", os.W_OK)
+    except OSError:
+        return False
+
+
 def _own_paths(own: str) -> dict[str, str]:
     """Return the group of this process for each controller; '' is version 2."""
     found = {}
@@ -66,6 +86,11 @@ def _find_v1(root: str, paths: Mapping[str, str]) -> Cgroups:
         folder = f"{root}/{controller}{paths.get(controller, '/')}".rstrip("/") + f"/{FOLDER}"
         os.makedirs(folder, exist_ok=True)
         folders[controller] = folder
+    with contextlib.suppress(OSError):  # few systems let others than root make groups for devices
+        folder = f"{root}/{DEVICES}{paths.get(DEVICES, '/')}".rstrip("/") + f"/{FOLDER}"
+        os.makedirs(folder, exist_ok=True)
+        if os.access(f"{folder}/devices.deny", os.W_OK):
+            folders[DEVICES] = folder
     return Cgroups(1, folders)
 
 
@@ -82,7 +107,8 @@ def _find_v2(group: str) -> Cgroups:
     except OSError:
         _write(f"{group}/cgroup.procs", str(os.getpid()))
         return Cgroups(why=f"other processes share the group {group}; start Weft in another (systemd: Delegate=yes)")
-    return Cgroups(2, dict.fromkeys(CONTROLLERS, f"{group}/{FOLDER}"))
+    controllers = (*CONTROLLERS, DEVICES) if device_filter.is_supported() else CONTROLLERS
+    return Cgroups(2, dict.fromkeys(controllers, f"{group}/{FOLDER}"))
 
 
 def remove_stale(cgroups: Cgroups) -> None:
@@ -95,17 +121,38 @@ def remove_stale(cgroups: Cgroups) -> None:
                         os.rmdir(entry.path)
 
 
+def group_name(spec: Mapping[str, Any]) -> str:
+    """Return the name of a run's group, from the arguments of its shim."""
+    return f"{spec['job']}-{spec['run']}-{spec['token']}"
+
+
+def join_group(spec: Mapping[str, Any]) -> None:
+    """Move this process to the groups of a run, as far as it has any."""
+    for folder in dict.fromkeys(spec["cgroup"][1].values()) if spec["cgroup"] else ():
+        with contextlib.suppress(FileNotFoundError):
+            _write(f"{folder}/{group_name(spec)}/cgroup.procs", str(os.getpid()))
+
+
 class RunGroup:
     """The group of one run. A shim enters it to start the command, and leaves it again."""
 
-    def __init__(self, version: int, folders: Mapping[str, str], name: str, *, ram_mb: int, cpus: int) -> None:
+    def __init__(
+        self,
+        version: int,
+        folders: Mapping[str, str],
+        name: str,
+        *,
+        ram_mb: int = 0,
+        cpus: int = 0,
+        denied: Sequence[DeviceNumber] = (),
+    ) -> None:
         self._version, self._name = version, name
         self._folders = {
             controller: folders[controller]
-            for controller, limit in (("memory", ram_mb), ("cpu", cpus))
-            if limit or version == 2
+            for controller, limit in (("memory", ram_mb), ("cpu", cpus), (DEVICES, denied))
+            if limit or (version == 2 and controller in folders)
         }
-        self._ram_mb, self._cpus = ram_mb, cpus
+        self._ram_mb, self._cpus, self._denied = ram_mb, cpus, denied
 
     def enter(self) -> None:
         """Make the group, and move this process to it."""
@@ -113,6 +160,8 @@ class RunGroup:
             os.makedirs(path, exist_ok=True)
         for path, name, value in self._limits():
             _write(f"{path}/{name}", value)
+        if self._denied and self._version == 2:
+            device_filter.attach(f"{self._folders[DEVICES]}/{self._name}", self._denied)
         for path in self._paths():
             _write(f"{path}/cgroup.procs", str(os.getpid()))
 
@@ -163,7 +212,10 @@ class RunGroup:
                 found += [(memory, swap, limit)] * os.path.exists(f"{memory}/{swap}")
         if self._cpus and self._version == 2:
             found += [(cpu, "cpu.max", f"{quota} {PERIOD_US}")]
-        elif self._cpus:
+        if self._version == 1:
+            devices = f"{self._folders.get(DEVICES, '')}/{self._name}"
+            found += [(devices, "devices.deny", f"c {major}:{minor} rwm") for major, minor in self._denied]
+        if self._cpus and self._version == 1:
             found += [(cpu, "cpu.cfs_period_us", str(PERIOD_US)), (cpu, "cpu.cfs_quota_us", quota)]
         return found
 

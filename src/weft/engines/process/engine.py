@@ -19,7 +19,7 @@ from typing import Any, Final
 from weft.engines.background import TaskSet
 from weft.engines.process import cgroups, free_ports
 from weft.engines.process.cgroups import Cgroups
-from weft.engines.process.environment import gang_or_alone, run_environment
+from weft.engines.process.environment import gang_or_alone, run_environment, work_folder
 from weft.engines.process.events import Report, RunExited, RunStarted, read_exited, read_started
 from weft.engines.process.gpu import mps
 from weft.engines.process.launch_spec import LaunchSpec, is_valid_job_id
@@ -33,6 +33,7 @@ from weft.engines.process.shim.shim import CHECK_STOP_FILE, STOP_SIGNALS
 from weft.engines.process.shim.stop_escalation import first_step
 from weft.engines.process.shim_arguments import shim_arguments
 from weft.engines.process.starter_client import StarterClient, remove_spooled
+from weft.engines.process.users.device_filter import DeviceNumber
 from weft.engines.process.weaves import NodeWeaves, WeaveSpec
 from weft.errors import InputError
 from weft.inputs.atomic import write_atomic
@@ -84,6 +85,8 @@ class ProcessEngine:
         self.cgroups = Cgroups(why="the engine is not open")
         self.gpu_locks: Callable[[LaunchSpec], dict[str, Any] | None] = lambda _spec: None
         """Returns how the shim of a run locks its GPUs; None: it need not."""
+        self.other_gpus: Callable[[LaunchSpec], list[DeviceNumber]] = lambda _spec: []
+        """Returns the devices that a run must not open; none: it may open all."""
 
     @property
     def runs(self) -> dict[tuple[JobId, int], Identity | None]:
@@ -151,7 +154,7 @@ class ProcessEngine:
             raise InputError(f"run {run.run} of job {run.job} is already started")
         self._runs[run.name] = run
         if spec.weave is not None and (spec.gang is None or spec.gang.rank == 0):
-            self._weaves.enter(spec.job, spec.run, spec.weave)
+            self._weaves.enter(spec.job, spec.run, spec.weave, spec.account)
         try:
             if self._starter_client is not None:
                 self._starter_client.send(self._encode_launch(spec, run.token))
@@ -383,11 +386,16 @@ class ProcessEngine:
     def _encode_launch(self, spec: LaunchSpec, token: str) -> bytes:
         gang = spec.gang or gang_or_alone(spec, self.node, free_ports.find_free_port() if spec.per_gpu else 0)
         env = run_environment(spec, self.node, self._jobs_dir, token, time.time(), gang)
-        env |= mps.run_variables(os.path.dirname(self._runtime_dir), spec.gpu_share, env)
+        if spec.account is None:  # a daemon of MPS serves one user
+            env |= mps.run_variables(os.path.dirname(self._runtime_dir), spec.gpu_share, env)
         shim_args = {**shim_arguments(spec, env, gang), "token": token, "bell_dir": self._runtime_dir}
         shim_args["cgroup"] = [self.cgroups.version, dict(self.cgroups.folders)] if self.cgroups.version else None
         shim_args["gpu_locks"] = self.gpu_locks(spec)
-        return run_files.to_json({**shim_args, "dir": run_files.run_dir(self._jobs_dir, spec.job, spec.run)})
+        shim_args["denied_devices"] = self.other_gpus(spec) if self.cgroups.limits_devices else []
+        run_dir = run_files.run_dir(self._jobs_dir, spec.job, spec.run)
+        if spec.account is not None:
+            shim_args["chdir"] = spec.chdir or work_folder(spec, run_dir)
+        return run_files.to_json({**shim_args, "dir": run_dir})
 
 
 def _try_fence(folder: str) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final
@@ -14,6 +13,7 @@ from weft.engines.process.launch_spec import AUTO_STAGES, LaunchSpec
 from weft.engines.process.rendezvous import Gang, GangMember, gang_variables
 from weft.engines.process.shim import run_files
 from weft.engines.process.slurm_variables import slurm_variables
+from weft.engines.process.users.accounts import python_for
 from weft.model import NodeId
 from weft.train import hooks
 
@@ -37,14 +37,14 @@ def run_environment(
     env.update(
         WEFT_JOB_ID=spec.job,
         WEFT_JOB_NAME=spec.name,
-        WEFT_PYTHON=sys.executable,
+        WEFT_PYTHON=python_for(spec.account),
         WEFT_RUN=str(spec.run),
         WEFT_RUN_TOKEN=token,
         WEFT_RESTART_COUNT=str(spec.restarts),
         WEFT_GPU_IDS=_comma_list(spec.gpus),
         WEFT_CKPT_DIR=f"{jobs_dir}/{spec.job}/{run_files.CHECKPOINTS}",
         WEFT_PREEMPT_FILE=f"{folder}/{run_files.PREEMPT}",
-        WEFT_DONE_FILE=f"{folder}/{run_files.DONE}",
+        WEFT_DONE_FILE=f"{work_folder(spec, folder)}/{run_files.DONE}",
     )
     gang, path = gang or gang_or_alone(spec, node), f"{folder}/{run_files.HOSTFILE}"
     env |= gang_variables(spec.argv, gang, spec.per_gpu, spec.preempt_grace_s, f"{spec.job}-{spec.run}", path)
@@ -75,6 +75,11 @@ def run_environment(
     return env | stage_variables(spec, env)
 
 
+def work_folder(spec: LaunchSpec, run_dir: str) -> str:
+    """Return the folder in which a run may write, and where it starts unless it names another."""
+    return run_dir if spec.account is None else f"{run_dir}/{run_files.WORK}"
+
+
 def weave_variables(spec: LaunchSpec, rank: int, jobs_dir: str) -> dict[str, str]:
     """Return the variables of a run that may be woven. Members take turns on their first node, for all their nodes."""
     if not (spec.gpus or spec.weave):
@@ -84,7 +89,7 @@ def weave_variables(spec: LaunchSpec, rank: int, jobs_dir: str) -> dict[str, str
     found = {"WEFT_WEAVE_FILE": f"{run_files.run_dir(jobs_dir, spec.job, spec.run)}/{run_files.WEAVE}"}
     if spec.weave:
         found["WEFT_WEAVE_SIZE"] = str(spec.weave.size)
-        found["WEFT_WEAVE_DIR"] = f"{os.path.dirname(jobs_dir)}/{weaves.FOLDER}/{spec.weave.id}"
+        found["WEFT_WEAVE_DIR"] = str(weaves.folder_of(os.path.dirname(jobs_dir), spec.account) / spec.weave.id)
         found["WEFT_WEAVE_PLACE"] = str(spec.weave.place)
     return found
 

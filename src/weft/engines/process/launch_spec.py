@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from weft.engines.process.rendezvous import Gang
+from weft.engines.process.users.accounts import Account
 from weft.engines.process.weave_spec import WeaveSpec
 from weft.errors import InputError
 from weft.model import Health, JobId
@@ -32,6 +33,8 @@ class LaunchSpec:
     """Working directory; empty: the run's directory."""
     name: str = ""
     user: str = ""
+    account: Account | None = None
+    """The account that the processes of the run get; None: that of this process."""
     gpus: tuple[int, ...] = ()
     gpu_uuids: tuple[str, ...] = ()
     """One for each of `gpus`, or empty if unknown."""

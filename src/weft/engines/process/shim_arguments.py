@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,6 +9,7 @@ from weft.engines.process.launch_spec import LaunchSpec
 from weft.engines.process.leader_command import leader_command
 from weft.engines.process.output.file_names import output_arguments
 from weft.engines.process.rendezvous import Gang, hostfile_text
+from weft.engines.process.users.accounts import python_for
 from weft.inputs.quantities import parse_signal
 
 
@@ -18,10 +18,11 @@ def shim_arguments(spec: LaunchSpec, env: Mapping[str, str], gang: Gang) -> dict
     return {
         "job": spec.job,
         "run": spec.run,
-        "argv": leader_command(spec, gang, sys.executable),
+        "argv": leader_command(spec, gang, python_for(spec.account)),
         "env": env,
         "hostfile": hostfile_text(gang) if "WEFT_HOSTFILE" in env else "",
         "chdir": spec.chdir,
+        "account": spec.account.to_spec() if spec.account is not None else None,
         "umask": spec.umask,
         "time_limit_s": spec.time_limit_s,
         "grace_s": spec.grace_s,
@@ -35,4 +36,5 @@ def shim_arguments(spec: LaunchSpec, env: Mapping[str, str], gang: Gang) -> dict
         "ram_mb": spec.ram_mb,
         "cpus": spec.cpu_limit,
         "record": spec.record,
+        "terminal": bool(spec.terminal and not gang.rank),
     }

@@ -164,7 +164,7 @@ def forget_short_path(directory: str) -> None:
 def is_alive(directory: str, place: int) -> bool:
     """Return whether a process holds the life lock of this place."""
     try:
-        handle = os.open(f"{directory}/{place}.life", os.O_RDONLY | os.O_CLOEXEC)
+        handle = os.open(f"{directory}/{place}.life", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
         return False
     try:
@@ -208,8 +208,10 @@ def heal(directory: str, place: int) -> None:
 def read_counters(directory: str | os.PathLike[str]) -> list[MemberCounters]:
     """Return the counters of all members that have joined the weave; empty if there is no such weave."""
     try:
-        with open(os.path.join(directory, STATE), "rb") as file:
-            raw = from_page(file.read(SIZE))
+        # O_NONBLOCK: a user may have put a named pipe there, at which a worker would wait for ever
+        handle = os.open(os.path.join(directory, STATE), os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        with open(handle, "rb", buffering=0) as file:
+            raw = from_page(file.read(SIZE) or b"")
     except (OSError, BadState):
         return []
     present, found = View(raw).present, []

@@ -83,7 +83,7 @@ def _declared_devices(declared: DeclaredGpus, known: tuple[Device, ...]) -> tupl
         memory = found.memory_mb if found else Gpu().memory_mb
         if declared.memories_mb:
             memory = declared.memories_mb[position]
-        devices.append(Device(index, found.uuid if found else "", model, memory))
+        devices.append(Device(index, found.uuid if found else "", model, memory, found.path if found else ""))
     return tuple(devices)
 
 

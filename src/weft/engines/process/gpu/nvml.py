@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 FAKE: Final = "WEFT_NVML_FAKE"
@@ -17,6 +17,8 @@ class Device:
     """Empty: unknown."""
     model: str = ""
     memory_mb: int = 0
+    path: str = field(default="", compare=False)
+    """Its device file; empty: unknown."""
 
 
 @dataclass(frozen=True, slots=True)

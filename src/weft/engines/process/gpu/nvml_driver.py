@@ -87,7 +87,11 @@ class Driver:
     def _device(self, index: int, handle: Any) -> Device:
         nvml = self._nvml
         total = nvml.nvmlDeviceGetMemoryInfo(handle).total // _MB
-        return Device(index, _text(nvml.nvmlDeviceGetUUID(handle)), _text(nvml.nvmlDeviceGetName(handle)), total)
+        path = ""
+        with contextlib.suppress(nvml.NVMLError, AttributeError):
+            path = f"/dev/nvidia{nvml.nvmlDeviceGetMinorNumber(handle)}"
+        uuid, name = _text(nvml.nvmlDeviceGetUUID(handle)), _text(nvml.nvmlDeviceGetName(handle))
+        return Device(index, uuid, name, total, path)
 
     def _read(self, handle: Any) -> Reading:
         nvml = self._nvml

@@ -87,11 +87,13 @@ def _device(number: int, row: dict[str, Any]) -> tuple[Device, Reading]:
         "processes",
         "vanished",
         "error",
+        "path",
     }
     if unknown:
         raise ValueError(f"device {number}: unknown key {min(unknown)!r}")
     index = _whole(row, "index", number, number)
-    device = Device(index, str(row.get("uuid", "")), str(row.get("model", "")), _whole(row, "memory_mb", 32768, number))
+    memory_mb, path = _whole(row, "memory_mb", 32768, number), str(row.get("path", ""))
+    device = Device(index, str(row.get("uuid", "")), str(row.get("model", "")), memory_mb, path)
     processes = tuple(_process(number, seen) for seen in row.get("processes", ()))
     held = sum(process.used_mb or 0 for process in processes)
     utilisation = _whole(row, "utilisation", 0, number)

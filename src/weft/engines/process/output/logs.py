@@ -13,6 +13,8 @@ from typing import BinaryIO, Final
 
 from weft.engines.process.shim import run_files
 from weft.engines.process.shim.log_cap import first_kept, hold_for_reader
+from weft.engines.process.users.file_rights import rights_of
+from weft.engines.process.users.run_folder import account_of_file
 from weft.model import JobId
 
 RUNS_KEPT: Final = 10
@@ -73,7 +75,9 @@ def read_part(path: str, offset: int = 0, *, lines: int = 0, max_bytes: int = MA
 def _read_own_file(path: str, offset: int, lines: int, max_bytes: int) -> LogPart:
     """Read a user's own file, which may hold the output of earlier runs. Offsets count from the begin of this run."""
     try:
-        with open(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK), "rb") as file:
+        with rights_of(account_of_file(path)):
+            handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        with open(handle, "rb") as file:
             found = os.fstat(file.fileno())
             if not stat.S_ISREG(found.st_mode):  # /dev/null, or what a user has put there meanwhile
                 return LogPart()

@@ -42,17 +42,10 @@ def launch(
 
     Also changes the caller's working directory to `chdir`.
     """
-    try:
-        os.chdir(chdir)
-    except OSError as error:
-        raise LaunchError(
-            NOT_EXECUTABLE, "bad-directory", f"cannot use {chdir!r} as working directory: {error.strerror}"
-        ) from None
+    enter_directory(chdir)
     program = find_program(argv[0], env.get("PATH", DEFAULT_PATH))
     stdin, out, err = streams
-    if stdin and not os.access(stdin, os.R_OK):
-        detail = "the standard input of the job is no longer stored: submit the job again"
-        raise LaunchError(NOT_EXECUTABLE, "bad-input", detail)
+    check_stdin(stdin)
     actions = [
         (os.POSIX_SPAWN_OPEN, 0, stdin or os.devnull, os.O_RDONLY, 0),
         (os.POSIX_SPAWN_DUP2, out, 1),
@@ -65,9 +58,32 @@ def launch(
             program, argv, env, file_actions=actions, setsid=True, setsigmask=(), setsigdef=_ALL_SIGNALS
         )
     except OSError as error:
-        raise _launch_error(program, error) from None
+        raise describe_failure(program, error) from None
     finally:
         os.umask(previous_umask)
+
+
+def enter_directory(path: str) -> None:
+    """Make this the working directory, or raise LaunchError."""
+    try:
+        os.chdir(path)
+    except OSError as error:
+        detail = f"cannot use {path!r} as working directory: {error.strerror}"
+        raise LaunchError(NOT_EXECUTABLE, "bad-directory", detail) from None
+
+
+def check_stdin(path: str) -> None:
+    """Raise LaunchError if the file for standard input is named, but cannot be read."""
+    if path and not os.access(path, os.R_OK):
+        detail = "the standard input of the job is no longer stored: submit the job again"
+        raise LaunchError(NOT_EXECUTABLE, "bad-input", detail)
+
+
+def reset_signals() -> None:
+    """Give every signal its default action, and block none."""
+    for number in _ALL_SIGNALS:
+        signal.signal(number, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
 
 
 def find_program(program: str, path: str) -> str:
@@ -84,7 +100,8 @@ def find_program(program: str, path: str) -> str:
     raise LaunchError(NOT_FOUND, "not-found", f"program {program!r} not found in PATH={path!r}")
 
 
-def _launch_error(program: str, error: OSError) -> LaunchError:
+def describe_failure(program: str, error: OSError) -> LaunchError:
+    """Return the error for a program that could not be executed."""
     if error.errno == errno.ENOENT and os.path.exists(program):
         detail = f"{program!r} exists, but the interpreter named in its first line, or its loader, does not"
         return LaunchError(NOT_FOUND, "not-found", detail)

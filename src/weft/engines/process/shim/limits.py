@@ -8,8 +8,9 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final
 
-from weft.engines.process.cgroups import RunGroup
+from weft.engines.process.cgroups import RunGroup, group_name
 from weft.engines.process.shim import process_tree
+from weft.engines.process.shim.launch import LaunchError
 
 OUT_OF_RAM: Final = "ram"
 """Exit reason of a run that used more main memory than it asked for."""
@@ -22,10 +23,11 @@ class RunLimits:
     def __init__(self, spec: Mapping[str, Any]) -> None:
         self._ram_mb: int = spec["ram_mb"]
         self._group = None
-        if spec["cgroup"] and (spec["ram_mb"] or spec["cpus"]):
+        self._denied = [(major, minor) for major, minor in spec["denied_devices"]]
+        if spec["cgroup"] and (spec["ram_mb"] or spec["cpus"] or self._denied):
             version, folders = spec["cgroup"]
-            name = f"{spec['job']}-{spec['run']}-{spec['token']}"
-            self._group = RunGroup(version, folders, name, ram_mb=spec["ram_mb"], cpus=spec["cpus"])
+            limits = {"ram_mb": spec["ram_mb"], "cpus": spec["cpus"], "denied": self._denied}
+            self._group = RunGroup(version, folders, group_name(spec), **limits)
 
     @property
     def watches(self) -> bool:
@@ -40,11 +42,14 @@ class RunLimits:
             return
         try:
             self._group.enter()
-        except OSError:  # its parent may just be gone; memory is watched instead
+        except OSError as error:  # its parent may just be gone; memory is watched instead
             with contextlib.suppress(OSError):
                 self._group.leave()
             self._group.remove()
             self._group = None
+            if self._denied:
+                detail = f"cannot keep the run from GPUs of others: {error.strerror}"
+                raise LaunchError(None, "start-failed", detail) from None
             yield
             return
         try:

@@ -24,6 +24,9 @@ from weft.engines.process.shim.stop_escalation import (
     StopStep,
     first_step,
 )
+from weft.engines.process.users import launcher, run_folder
+from weft.engines.process.users.accounts import Account
+from weft.engines.process.users.file_rights import rights_of
 from weft.inputs.atomic import write_all
 
 CHECK_STOP_FILE: Final = signal.SIGUSR1
@@ -51,7 +54,7 @@ class Shim:
     def __init__(self, spec: Spec, raw: bytes) -> None:
         self.spec, self.raw_spec, self.shim_id = spec, raw, identify(os.getpid())
         self.cpu_before_s = time.process_time()
-        self.run_dir = spec["dir"]
+        self.run_dir, self.account = spec["dir"], Account.from_spec(spec["account"])
         self.dir_fd = self.record_fd = self.log_fd = self.leader = -1
         self.record_name, self.record_bytes = run_files.CLAIM, 0
         self.status: int | None = None
@@ -119,14 +122,7 @@ class Shim:
         try:
             os.posix_fallocate(self.record_fd, 0, RECORD_BYTES)
             self._write_record(run_files.to_json({"is": "claimed", **self._run_keys()}))
-            run_files.write_new(run_files.SPEC, self.raw_spec)
-            if self.spec["params"]:
-                run_files.write_new(run_files.PARAMS, run_files.to_json(self.spec["params"]))
-            if self.spec["hostfile"]:
-                run_files.write_new(run_files.HOSTFILE, self.spec["hostfile"].encode())
-            with contextlib.suppress(FileExistsError):
-                os.mkdir(f"../{run_files.CHECKPOINTS}", 0o700)
-            self.log_fd = os.open(run_files.LOG, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            self.log_fd = run_folder.fill(self.spec, self.raw_spec, self.account)
         except OSError:
             os.unlink(run_files.CLAIM)
             raise
@@ -142,12 +138,12 @@ class Shim:
         spec = self.spec
         folder = spec["chdir"] or self.run_dir
         out = err = self.log_fd
-        if (spec["output"] or spec["error"]) and os.path.isdir(folder):
-            out, err = outputs.open_outputs(spec, folder, self.log_fd)
+        if (spec["output"] or spec["error"]) and outputs.can_enter(folder, self.account):
+            out, err = outputs.open_outputs(spec, folder, self.log_fd, self.account)
         streams = spec["stdin"], out, err
         try:
             with self.limits.applied():
-                self.leader = launch.launch(spec["argv"], spec["env"], folder, streams, spec["umask"], self.gpu_locks)
+                self.leader = launcher.start(self.account, spec, folder, streams, self.gpu_locks)
         finally:
             self.log_fd = self._keep_log(out, err)
         self.started_at, self.started = time.time(), time.monotonic()
@@ -339,7 +335,9 @@ class Shim:
             self.detail = self.limits.describe_excess()
         logs = (run_files.LOG, *((run_files.ERROR_LOG,) if self.spec["error"] else ()))
         if self.code and not self.why:
-            tails = (oom.read_tail(log, run_files.read_begin(log)) for log in logs)
+            begins = [run_files.read_begin(log) for log in logs]
+            with rights_of(self.account):
+                tails = [oom.read_tail(log, begin) for log, begin in zip(logs, begins, strict=True)]
             self.why = "oom" if any(map(oom.is_gpu_oom, tails)) else ""
 
     def _run_keys(self) -> dict[str, Any]:
@@ -359,7 +357,7 @@ class Shim:
             "signal": -code if code is not None and code < 0 else None,
             "why": self.why,
             "detail": self.detail[:500],
-            "done": self.dir_fd >= 0 and os.path.exists(run_files.DONE),
+            "done": self.dir_fd >= 0 and run_folder.is_done(self.account),
             "started_at": self.started_at,
             "at": time.time(),
             "ran_s": round(time.monotonic() - self.started, 6) if self.started else 0.0,

@@ -1,6 +1,8 @@
-"""Give a command a terminal: `terminal.py [--at DIR] [--pipe] [--] COMMAND...`. Runs as a script, in a bare Python.
+"""Give a command a terminal: `terminal.py [--at DIR | --client FD] [--pipe] [--] COMMAND...`. Runs as a script, in a
+bare Python.
 
-It listens on a socket in DIR, or in the run's directory. The first client that connects starts the command in a
+It listens on a socket in DIR, or in the run's directory, or at the descriptor that WEFT_TERMINAL_FD names. The
+descriptor FD is connected to the client already. The first client that connects starts the command in a
 pseudo-terminal, or with pipes, and the bytes of the two go back and forth. Output also goes to the log. When the client
 goes away, the terminal hangs up, as ssh does.
 
@@ -23,6 +25,8 @@ import time
 from typing import Final
 
 SOCKET: Final = "terminal.sock"
+LISTENER_VARIABLE: Final = "WEFT_TERMINAL_FD"
+"""The descriptor of a socket that listens already."""
 CLIENT_TIMEOUT_S: Final = 60.0
 """Time within which a client must connect."""
 FLUSH_S: Final = 5.0
@@ -298,14 +302,34 @@ def accept_client(folder: str) -> socket.socket | None:
         os.close(directory)
 
 
+def accept_at(listener: socket.socket) -> socket.socket | None:
+    """Wait for a client at a socket that listens; return None if none comes."""
+    with listener:
+        listener.settimeout(CLIENT_TIMEOUT_S)
+        try:
+            return listener.accept()[0]
+        except TimeoutError:
+            return None
+
+
 def main(argv: list[str]) -> int:
-    folder, pipe = os.path.dirname(os.environ.get("WEFT_DONE_FILE", "")), False
+    folder, pipe, connected = os.path.dirname(os.environ.get("WEFT_DONE_FILE", "")), False, -1
+    listening = os.environ.pop(LISTENER_VARIABLE, "")
     if argv[0] == "--at":
         folder, argv = argv[1], argv[2:]
+    elif argv[0] == "--client":
+        connected, argv = int(argv[1]), argv[2:]
     if argv[0] == "--pipe":
         pipe, argv = True, argv[1:]
     argv = argv[1:] if argv[0] == "--" else argv
-    client = accept_client(folder)
+    client: socket.socket | None
+    if connected >= 0:
+        client = socket.socket(fileno=connected)
+        os.set_inheritable(connected, False)
+    elif listening:
+        client = accept_at(socket.socket(fileno=int(listening)))
+    else:
+        client = accept_client(folder)
     if client is None:
         sys.stderr.write(f"weft: no terminal was connected within {CLIENT_TIMEOUT_S:.0f} s\n")
         return NO_CLIENT
