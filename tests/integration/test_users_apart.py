@@ -46,8 +46,7 @@ def secret(node: SharedNode) -> str:
     script = f"echo IN-THE-LOG; echo x > $WEFT_CKPT_DIR/model; echo x > $WEFT_DONE_FILE.not; {WAITS}"
     words = ("--env", "WORD=IN-THE-ENVIRONMENT", "--param", "rate=3", "--gpus", "1", "--", "sh", "-c", script)
     job = node.submit(ann, *words)
-    node.wait(ann, job, "running")
-    until(lambda: "IN-THE-LOG" in node.weft(ann.name, "logs", job))
+    until(lambda: "IN-THE-LOG" in node.log(job))
     return job
 
 
@@ -77,8 +76,8 @@ def test_another_user_reads_neither_log_nor_environment_nor_checkpoints(node: Sh
             assert is_denied(other.run("ls" if path.is_dir() else "cat", path)), path
         assert is_denied(other.run("cat", f"/proc/{node.pid(secret)}/environ"))
         assert is_denied(other.run("ls", f"/proc/{node.pid(secret)}/fd"))
-        assert "belongs to" in node.weft(other.name, "logs", secret, code=None)
-        assert "IN-THE-ENVIRONMENT" not in node.weft(other.name, "show", "--json", secret, code=None)
+    assert "belongs to" in node.weft(others[0].name, "logs", secret, code=None)
+    assert "IN-THE-ENVIRONMENT" not in node.weft(others[1].name, "show", "--json", secret, code=None)
     assert ann.run("cat", node.run_dir(secret) / "output.log").stdout == "IN-THE-LOG\n"
     assert ann.run("cat", node.run_dir(secret) / "params.json").returncode == 0
 
@@ -89,8 +88,8 @@ def test_another_user_does_not_signal_a_job_or_its_shim(node: SharedNode, secret
     for other in node.users[1:]:
         assert is_denied(other.run("/bin/kill", "-0", pid))
         assert is_denied(other.run("/bin/kill", "-KILL", shim))
-        assert "belongs to" in node.weft(other.name, "cancel", "-y", secret, code=None)
-        assert "belongs to" in node.weft(other.name, "exec", secret, "--", "id", code=None)
+    assert "belongs to" in node.weft(node.users[1].name, "cancel", "-y", secret, code=None)
+    assert "belongs to" in node.weft(node.users[2].name, "exec", secret, "--", "id", code=None)
     assert is_denied(node.users[0].run("/bin/kill", "-KILL", shim)), "a user could end the shim of an own run"
 
 
@@ -105,7 +104,7 @@ def test_the_worker_s_token_is_out_of_reach_of_jobs(node: SharedNode) -> None:
         f"{node.folder}/cluster; do cat $each && echo READ $each; done; kill -0 {worker} && echo SIGNALLED; true"
     )
     job = node.submit(ann, "--gpus", "0", "--", "sh", "-c", script)
-    assert node.wait(ann, job, "done", "failed")["status"] == "done"
+    assert node.ended(ann, job)["status"] == "done"
     said = node.weft(ann.name, "logs", job)
     assert "READ" not in said
     assert "SIGNALLED" not in said
@@ -116,7 +115,7 @@ def test_the_worker_s_token_is_out_of_reach_of_jobs(node: SharedNode) -> None:
 def test_a_user_without_an_account_is_refused_and_so_is_root(node: SharedNode) -> None:
     for name, why in (("nobody-knows", "has no account on this node"), ("root", "has root's rights")):
         job = json.loads(node.weft(name, "submit", "--json", "--chdir", "/", "--gpus", "0", "--", "id"))["ids"][0]
-        shown = node.wait(name, job, "failed")
+        shown = node.ended(name, job)
         assert (shown["why"], why in shown["detail"]) == ("bad-user", True)
 
 
@@ -127,12 +126,13 @@ def test_output_files_are_opened_with_the_rights_of_the_user(node: SharedNode) -
     kept.chmod(0o600)
     os.chown(kept, ben.uid, ben.uid)
     job = node.submit(ann, "--gpus", "0", "--output", str(kept), "--", "echo", "OVERWRITTEN")
-    shown = node.wait(ann, job, "done", "failed")
+    shown = node.ended(ann, job)
     assert (shown["status"], shown["why"]) == ("failed", "bad-output")
     assert kept.read_text() == "BEN'S"
 
     own = node.submit(ann, "--gpus", "0", "--output", "out-%j.txt", "--", "sh", "-c", f"echo HERS; {WAITS}")
-    until(lambda: "HERS" in node.weft(ann.name, "logs", own))
+    until(lambda: "HERS" in node.log(own))
+    assert "HERS" in node.weft(ann.name, "logs", own)
     written = ann.root / f"out-{own}.txt"
     assert written.stat().st_uid == ann.uid
     written.unlink()
@@ -144,7 +144,7 @@ def test_output_files_are_opened_with_the_rights_of_the_user(node: SharedNode) -
 def test_a_working_directory_of_another_user_is_refused(node: SharedNode) -> None:
     ann, ben, _ = node.users
     out = node.weft(ann.name, "submit", "--json", "--gpus", "0", "--chdir", str(ben.root), "--", "ls")
-    shown = node.wait(ann, json.loads(out)["ids"][0], "done", "failed")
+    shown = node.ended(ann, json.loads(out)["ids"][0])
     assert (shown["status"], shown["why"]) == ("failed", "bad-directory")
 
 
@@ -205,7 +205,7 @@ def test_a_source_tree_belongs_to_the_user(node: SharedNode, tmp_path: Path) -> 
         "cat deep/word.txt; touch deep/new; stat -c %U deep deep/word.txt",
     )  # fmt: skip
     job = json.loads(out.splitlines()[0])["ids"][0]
-    shown = node.wait(ann, job, "done", "failed")
+    shown = node.ended(ann, job)
     assert shown["status"] == "done", shown["detail"]
     assert node.weft(ann.name, "logs", job).split() == ["FROM-THE-TREE" + ann.name, ann.name]
 
@@ -219,9 +219,9 @@ def test_a_job_opens_only_the_gpus_that_it_has(node: SharedNode) -> None:
     gpus = [f"/dev/weft-test-{os.getpid()}-{gpu}" for gpu in (0, 1)]
     script = "".join(f"(: < {path}) && echo OPENED {gpu}; " for gpu, path in enumerate(gpus))
     job = node.submit(ben, "--gpus", "1", "--memory", "1G", "--", "sh", "-c", f"{script} echo ready; {WAITS}")
-    until(lambda: "ready" in node.weft(ben.name, "logs", job))
+    until(lambda: "ready" in node.log(job))
     own = node.job(ben, job)["place"]
-    said = node.weft(ben.name, "logs", job)
+    said = node.log(job)
     held = 0 if "[0]" in own else 1
     assert f"OPENED {held}" in said
     assert f"OPENED {1 - held}" not in said
@@ -234,8 +234,7 @@ def test_runs_survive_a_worker_that_is_killed_and_stop_in_time(node: SharedNode)
     ann = node.users[0]
     script = "trap 'echo saved > $WEFT_CKPT_DIR/saved; exit 85' TERM; echo up; while :; do sleep 0.1; done"
     job = node.submit(ann, "--gpus", "0", "--retries", "1", "--", "sh", "-c", script)
-    node.wait(ann, job, "running")
-    until(lambda: "up" in node.weft(ann.name, "logs", job))
+    until(lambda: "up" in node.log(job))
     pid = node.pid(job)
     node.kill_worker()
     node.start_worker()

@@ -97,7 +97,8 @@ def _give_up(why: str) -> NoReturn:
 
 def _free_uids(count: int) -> list[int]:
     taken = {entry.pw_uid for entry in pwd.getpwall()} | {entry.gr_gid for entry in grp.getgrall()}
-    return [uid for uid in range(61000, 61999) if uid not in taken][:count]
+    first = 61000 + os.getpid() % 90 * 10  # other tests may look for free numbers at the same moment
+    return [uid for uid in range(first, first + 1000) if uid not in taken][:count]
 
 
 def _create(user: User) -> None:

@@ -58,10 +58,19 @@ class SharedNode:
         found: dict[str, Any] = json.loads(self.weft(name, "show", "--json", job))["jobs"][0]
         return found
 
-    def wait(self, user: User | str, job: str, *states: str) -> dict[str, Any]:
-        """Wait until a job has one of these states, and return it."""
-        found: dict[str, Any] = until(lambda: shown if (shown := self.job(user, job))["status"] in states else None)
+    def ended(self, user: User | str, job: str) -> dict[str, Any]:
+        """Wait until a job has ended, and return it."""
+        records = [self.run_dir(job) / name for name in ("exit.json", "claim.json")]  # a refused run has a fence
+        until(lambda: records[0].exists() or (records[1].exists() and "fence" in records[1].read_text()))
+        found: dict[str, Any] = until(
+            lambda: shown if (shown := self.job(user, job))["status"] in ("done", "failed") else None
+        )
         return found
+
+    def log(self, job: str) -> str:
+        """Return what a job has written so far."""
+        path = self.run_dir(job) / "output.log"
+        return path.read_text() if path.exists() else ""
 
     def run_dir(self, job: str, run: int = 1) -> Path:
         return self.folder / "jobs" / job / str(run)

@@ -109,7 +109,7 @@ def launched(job: Job) -> tuple[StartRun, LaunchSpec, LaunchSpec]:
 def started(spec: LaunchSpec) -> dict[str, Any]:
     """Return what the shim of a run gets: its arguments and environment, without the fields that nothing uses."""
     gang = gang_or_alone(spec, "n1")
-    return shim_arguments(spec, run_environment(spec, "n1", "/jobs", token="", now=0.0), gang)
+    return shim_arguments(spec, run_environment(spec, "n1", "/jobs", token="", now=0.0), gang, "/jobs/1/1")
 
 
 def same(job: Job, other: Job) -> bool:

@@ -37,6 +37,10 @@ class Cgroups(NamedTuple):
     why: str = ""
     """The reason why no groups can be made."""
 
+    def to_spec(self) -> list[object] | None:
+        """Return the groups as a shim reads them; None: no groups can be made here."""
+        return [self.version, dict(self.folders)] if self.version else None
+
     @property
     def limits_devices(self) -> bool:
         """True if runs can be kept from device files."""

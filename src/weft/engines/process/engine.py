@@ -19,7 +19,7 @@ from typing import Any, Final
 from weft.engines.background import TaskSet
 from weft.engines.process import cgroups, free_ports
 from weft.engines.process.cgroups import Cgroups
-from weft.engines.process.environment import gang_or_alone, run_environment, work_folder
+from weft.engines.process.environment import gang_or_alone, run_environment
 from weft.engines.process.events import Report, RunExited, RunStarted, read_exited, read_started
 from weft.engines.process.gpu import mps
 from weft.engines.process.launch_spec import LaunchSpec, is_valid_job_id
@@ -45,6 +45,8 @@ UNREADABLE_CLAIM_S: Final = 3.0
 """Time for which a claim may stay unreadable before its shim counts as dead."""
 UNCLAIMED_TIMEOUT_S: Final = 20.0
 """Time for which a launch spec may wait for a shim before the run is fenced."""
+
+NEVER_STARTED: Final = "never-started"
 
 
 @dataclass(slots=True)
@@ -331,7 +333,7 @@ class ProcessEngine:
                 if fate == "lost":
                     evidence = self._read_evidence(run)  # the shim may have written its record just before it exited
                     fate = "finished" if evidence.ended else "lost"
-                if fate == "unclear" or (fate == "unclaimed" and not _try_fence(folder)):
+                if fate == "unclear" or (fate == "unclaimed" and not run_record.try_fence(folder)):
                     await asyncio.sleep(0.01)
                     continue
                 await self._act_on_fate(run, fate, evidence)
@@ -344,9 +346,9 @@ class ProcessEngine:
         if fate == "finished" and evidence.ended is not None:
             self._on_exited(run, evidence.ended)
         elif fate == "unclaimed" and run.leader is None:
-            self._report_never_started(run, "its launch was lost when the starter process ended")
+            self._report_lost(run, NEVER_STARTED, "its launch was lost when the starter process ended")
         elif fate == "fenced":
-            self._report_never_started(run, "the engine fenced it before it started")
+            self._report_lost(run, NEVER_STARTED, "the engine fenced it before it started")
         elif fate == "reboot":
             self._report_lost(run, "reboot", "the machine was rebooted")
         elif fate == "alive":
@@ -371,14 +373,10 @@ class ProcessEngine:
         orphans = await asyncio.to_thread(kill_orphans, marks, leader)
         # an empty claim means that the shim ended before it started the command
         if evidence.record is None and not orphans:
-            self._report_never_started(run, "its shim ended before it started the command")
+            self._report_lost(run, NEVER_STARTED, "its shim ended before it started the command")
             return
         rest = "1 remaining process" if orphans == 1 else f"{orphans} remaining processes"
-        detail = f"its shim was killed; Weft killed {rest} of the run"
-        self._report_lost(run, "lost", detail)
-
-    def _report_never_started(self, run: _Run, detail: str) -> None:
-        self._report_lost(run, "never-started", detail)
+        self._report_lost(run, "lost", f"its shim was killed; Weft killed {rest} of the run")
 
     def _report_lost(self, run: _Run, why: str, detail: str) -> None:
         self._on_exited(run, RunExited(time.time(), run.job, run.run, why=why, detail=detail))
@@ -388,18 +386,8 @@ class ProcessEngine:
         env = run_environment(spec, self.node, self._jobs_dir, token, time.time(), gang)
         if spec.account is None:  # a daemon of MPS serves one user
             env |= mps.run_variables(os.path.dirname(self._runtime_dir), spec.gpu_share, env)
-        shim_args = {**shim_arguments(spec, env, gang), "token": token, "bell_dir": self._runtime_dir}
-        shim_args["cgroup"] = [self.cgroups.version, dict(self.cgroups.folders)] if self.cgroups.version else None
-        shim_args["gpu_locks"] = self.gpu_locks(spec)
-        shim_args["denied_devices"] = self.other_gpus(spec) if self.cgroups.limits_devices else []
         run_dir = run_files.run_dir(self._jobs_dir, spec.job, spec.run)
-        if spec.account is not None:
-            shim_args["chdir"] = spec.chdir or work_folder(spec, run_dir)
-        return run_files.to_json({**shim_args, "dir": run_dir})
-
-
-def _try_fence(folder: str) -> bool:
-    try:
-        return run_record.fence(folder)
-    except OSError:  # for example on a full disk: the caller tries again
-        return False
+        shim_args = {**shim_arguments(spec, env, gang, run_dir), "token": token, "bell_dir": self._runtime_dir}
+        shim_args |= {"cgroup": self.cgroups.to_spec(), "gpu_locks": self.gpu_locks(spec)}
+        shim_args["denied_devices"] = self.other_gpus(spec) if self.cgroups.limits_devices else []
+        return run_files.to_json(shim_args)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from weft.engines.process.environment import work_folder
 from weft.engines.process.launch_spec import LaunchSpec
 from weft.engines.process.leader_command import leader_command
 from weft.engines.process.output.file_names import output_arguments
@@ -13,15 +14,16 @@ from weft.engines.process.users.accounts import python_for
 from weft.inputs.quantities import parse_signal
 
 
-def shim_arguments(spec: LaunchSpec, env: Mapping[str, str], gang: Gang) -> dict[str, Any]:
-    """Return what a shim needs to know of a run, apart from where its files are."""
+def shim_arguments(spec: LaunchSpec, env: Mapping[str, str], gang: Gang, run_dir: str) -> dict[str, Any]:
+    """Return what a shim needs to know of a run."""
     return {
         "job": spec.job,
         "run": spec.run,
         "argv": leader_command(spec, gang, python_for(spec.account)),
         "env": env,
         "hostfile": hostfile_text(gang) if "WEFT_HOSTFILE" in env else "",
-        "chdir": spec.chdir,
+        "dir": run_dir,
+        "chdir": spec.chdir if spec.account is None else spec.chdir or work_folder(spec, run_dir),
         "account": spec.account.to_spec() if spec.account is not None else None,
         "umask": spec.umask,
         "time_limit_s": spec.time_limit_s,

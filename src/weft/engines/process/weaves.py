@@ -3,7 +3,7 @@
 `weave.json` in a run's folder says which weave counts now. It survives the engine: a new engine reads from it which
 directories are in use. Nothing of Weft is on the path of a turn; see `weft.train.weave`.
 
-Where runs use the accounts of their users, each user has directories of its own: `weaves/.UID/WEAVE`. Members write to
+Where runs use the accounts of their users, each user has other directories: `weaves/.UID/WEAVE`. Members write to
 the state of their weave, so members of two users share none and take no turns with each other.
 """
 

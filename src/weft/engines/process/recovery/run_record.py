@@ -109,6 +109,14 @@ def fence(folder: str) -> bool:
     return True
 
 
+def try_fence(folder: str) -> bool:
+    """Do the same as `fence`; return False as well if nothing can be written, for example on a full disk."""
+    try:
+        return fence(folder)
+    except OSError:
+        return False
+
+
 def _written_at(path: str) -> float | None:
     try:
         return os.stat(path).st_mtime

@@ -14,7 +14,7 @@ from weft.errors import InputError
 SUBMITTER: Final = "submitter"
 WORKER: Final = "worker"
 RUN_AS: Final = (SUBMITTER, WORKER)
-"""Whose account runs use: that of their job's submitter, or that of the worker."""
+"""The account of runs: that of their submitter, or that of the worker."""
 RUN_AS_VARIABLE: Final = "WEFT_RUN_AS"
 BAD_USER: Final = "bad-user"
 """The exit reason of a run whose submitter has no account here that may run jobs."""
