@@ -52,7 +52,7 @@ def sshd(root: Path) -> Iterator[Sshd]:
     (root / "sshd_config").write_text(
         f"ListenAddress 127.0.0.1\nPort {port}\nHostKey {root}/host_key\nPidFile {root}/sshd.pid\n"
         f"AuthorizedKeysFile {root}/authorized_keys\nPasswordAuthentication no\nKbdInteractiveAuthentication no\n"
-        "UsePAM no\nStrictModes no\nPermitRootLogin prohibit-password\n"
+        "UsePAM no\nStrictModes no\nPermitRootLogin prohibit-password\nSetEnv WEFT_RUN_AS=worker\n"
     )
     if os.getuid() == 0:
         os.makedirs("/run/sshd", mode=0o755, exist_ok=True)  # where it shuts itself in before anybody has shown a key

@@ -160,6 +160,9 @@ def _stop(args: argparse.Namespace) -> int:
 
     name = args.id or host_name()
     folder = _folder(args, name)
+    if args.run_as is None and folder.lock_holder_pid() is None:  # it may have been started with another --run-as
+        found = _folder(args, name, separates=not folder.for_all_users)
+        folder = found if found.lock_holder_pid() is not None else folder
     try:
         only = background.parse_process(args.stop) if args.stop else None
     except InputError as error:
@@ -177,11 +180,12 @@ def _stop(args: argparse.Namespace) -> int:
     return 0
 
 
-def _folder(args: argparse.Namespace, name: str) -> AgentDir:
+def _folder(args: argparse.Namespace, name: str, *, separates: bool | None = None) -> AgentDir:
     from weft.agent.state_dir import agent_dir
     from weft.engines.process.users.accounts import separates_users
 
-    separates = separates_users(args.run_as, os.environ, is_pilot=args.pilot)
+    if separates is None:
+        separates = separates_users(args.run_as, os.environ, is_pilot=args.pilot)
     return agent_dir(name, Path(args.folder) if args.folder else None, for_all_users=separates)
 
 
