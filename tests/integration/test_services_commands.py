@@ -83,7 +83,8 @@ def test_mistakes_are_named(here: Site) -> None:
     for words, message in (
         (["serve"], "no command to run"),
         (["serve", "--replicas", "x", "--", "a"], "'x' is no number of replicas"),
-        (["serve", "--image", "i", "--", "a", "b"], "replicas do not run in containers yet"),
+        (["serve", "--image", "i", "--mount", "a:b:c:d", "--", "a", "b"], "'a:b:c:d': too many colons"),
+        (["serve", "--runtime", "podman", "--", "a", "b"], "the job runs in no container"),
         (["serve", "--health", "no path", "--", "a", "b"], "expected a path"),
         (["call", "nothing"], "unknown service 'nothing'"),
     ):

@@ -35,6 +35,7 @@ ANN = Caller("ann", "user")
 NODES = [Node(name, (Gpu("A100", 1000), Gpu("A100", 1000)), cpus=8) for name in ("n1", "n2")]
 MACHINE = discover("n1", NoDriver("none"), DeclaredGpus((0, 1)))
 NEEDS: dict[str, dict[str, Given]] = {"gpu_ids": {"node": "n1"}, "gpu_choice": {"node": "n1"}}
+NEEDS |= {"mount": {"image": "x"}, "runtime": {"image": "x"}}
 """What a field needs beside it."""
 PER_RUN = {
     "epoch", "job", "run", "user", "gpus", "gang", "rank", "array_index", "array_size", "array_first",
@@ -109,7 +110,7 @@ def launched(job: Job) -> tuple[StartRun, LaunchSpec, LaunchSpec]:
 def started(spec: LaunchSpec) -> dict[str, Any]:
     """Return what the shim of a run gets: its arguments and environment, without the fields that nothing uses."""
     gang = gang_or_alone(spec, "n1")
-    return shim_arguments(spec, run_environment(spec, "n1", "/jobs", token="", now=0.0), gang, "/jobs/1/1")
+    return shim_arguments(spec, run_environment(spec, "n1", "/jobs", token="", now=0.0), gang, "/jobs", "/run")
 
 
 def same(job: Job, other: Job) -> bool:

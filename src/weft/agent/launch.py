@@ -57,7 +57,7 @@ def to_launch_spec(
     grace_s = get(launch, "grace_s")
     gang = gang_of_launch(launch, launch.gang)
     node_env = env if account is None else {**shared_variables(env), **account.variables()}
-    merged = merge_environment(dict(pairs(launch.env)), node_env)
+    merged = merge_environment(dict(pairs(launch.env)), {} if launch.image else node_env)
     if gang is not None:
         merged |= interfaces.gang_variables(gang, merged)
     return LaunchSpec(

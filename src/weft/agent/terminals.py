@@ -15,8 +15,10 @@ from typing import Any, Final
 import grpc.aio
 
 from weft.agent.connection import Dial
+from weft.engines.process.container.entry import entry_of_run
 from weft.engines.process.leader_command import TERMINAL_SCRIPT
 from weft.engines.process.shim import run_files
+from weft.engines.process.shim.containers import outer_directory
 from weft.engines.process.shim.terminal import SOCKET
 from weft.engines.process.users import command_as
 from weft.wire.messages import ServeTerminal, TerminalPart
@@ -73,10 +75,13 @@ async def _start(at: str, folder: str, order: ServeTerminal, spec: dict[str, Any
     """Start the command with the environment and in the directory of the run; its socket is in `at`."""
     pipe = () if order.terminal else ("--pipe",)
     env = {**spec["env"], **({"TERM": order.terminal} if order.terminal else {})}
+    command = list(order.command)
+    if spec.get("container"):
+        command, env = entry_of_run(folder, spec, command, terminal=bool(order.terminal))
     null = asyncio.subprocess.DEVNULL
     return await asyncio.create_subprocess_exec(
-        sys.executable, "-I", "-S", TERMINAL_SCRIPT, "--at", at, *pipe, "--", *order.command, env=env,
-        cwd=spec["chdir"] or folder, umask=spec["umask"], stdin=null, stdout=null, stderr=null,
+        sys.executable, "-I", "-S", TERMINAL_SCRIPT, "--at", at, *pipe, "--", *command, env=env,
+        cwd=outer_directory(spec), umask=spec["umask"], stdin=null, stdout=null, stderr=null,
         start_new_session=True,
     )  # fmt: skip
 

@@ -72,6 +72,7 @@ GROUPS: Final[dict[str, dict[str, Command]]] = {
         "pause": Command("stop starting jobs"),
         "drain": Command("start no new jobs on some GPUs"),
         "undrain": Command("use drained GPUs again"),
+        "image": Command("build, list and remove images for jobs in containers"),
         "config": Command("show the settings of all commands and where they come from"),
         "doctor": Command("report the setup and its problems; safe to paste"),
         "completion": Command("print shell completion for bash, zsh or fish"),

@@ -203,6 +203,19 @@ FIELDS: Final[tuple[Field, ...]] = (
         flag=Flag(("--stages",), "auto: find the stages of a PyTorch job by hooks, to weave or profile it", "auto"),
     ),
     Field(
+        "image", ("alpine", "python:3.12"), readers.one(readers.image), "task.image", launch="image", settable=True,
+        flag=Flag(("--image",), "run it in a container of this image", "IMAGE"),
+    ),
+    Field(
+        "mount", ("/data:/data:ro", "/a:/b"), readers.mounts, "task.mounts", "mounts", launch="mounts", settable=True,
+        aliases=("mounts",),
+        flag=Flag(("--mount",), "a file or folder of the node in its container", "SRC[:DST[:ro]]", repeated=True),
+    ),
+    Field(
+        "runtime", ("podman", "docker"), readers.one(readers.runtime), "task.runtime", launch="runtime", settable=True,
+        flag=Flag(("--runtime",), "podman, docker or apptainer (default: the first that works there)", "NAME"),
+    ),
+    Field(
         "hold", ("true", "false"), readers.yes, shown=False,
         flag=Flag(("--hold",), "do not start it before weft release"),
     ),
@@ -260,6 +273,10 @@ class Keys(TypedDict, total=False):
     group: str
     compat: str
     stages: str
+    image: str
+    mount: str | Sequence[str]
+    mounts: str | Sequence[str]
+    runtime: str
     params: Mapping[str, object]
     profile: Mapping[str, object] | str
     profile_key: str

@@ -6,8 +6,9 @@ import re
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from weft.errors import InputError
+from weft.errors import InputError, UnknownName
 from weft.inputs import quantities
+from weft.inputs.mounts import RUNTIMES, parse_mount
 from weft.jobspec import dependencies
 from weft.wire.convert import profile_of
 from weft.wire.messages import StageProfile, Variable
@@ -173,6 +174,30 @@ def stages(value: str) -> str:
     if value not in ("auto", "none"):
         raise InputError(f"{value[:80]!r} is not known", hint="auto: by hooks in PyTorch; none: as the job names them")
     return "" if value == "none" else value
+
+
+def image(value: str) -> str:
+    """Read the name of an image: a name with a tag or digest, an address with a scheme, or a file."""
+    if not value or not value.isprintable() or " " in value or value.startswith("-") or len(value) > 500:
+        raise InputError(f"{value[:80]!r} is not the name of an image", hint="such as python:3.12, or ./image.sif")
+    return value
+
+
+def mounts(value: Given) -> list[str]:
+    """Read what a container sees of its node: SOURCE, SOURCE:TARGET, or SOURCE:TARGET:ro."""
+    found = _without_nul(words(value))
+    for each in found:
+        try:
+            parse_mount(each)
+        except ValueError as error:
+            raise InputError(f"{each[:80]!r}: {error}", hint="write SOURCE:TARGET, or SOURCE:TARGET:ro") from None
+    return found
+
+
+def runtime(value: str) -> str:
+    if value not in (*RUNTIMES, "auto"):
+        raise UnknownName("container runtime", value[:80], RUNTIMES)
+    return "" if value == "auto" else value
 
 
 def node(value: str) -> str:

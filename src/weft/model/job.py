@@ -84,6 +84,12 @@ class Task:
     array_first: int | None = None
     """The smallest index of the array; `array_last` is the largest."""
     array_last: int | None = None
+    image: str = ""
+    """The image of the container in which the run executes; empty: none."""
+    mounts: tuple[str, ...] = ()
+    """Files and folders of the node in the container: SOURCE:TARGET, or SOURCE:TARGET:ro."""
+    runtime: str = ""
+    """The container runtime; empty: the first that answers on the node."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,7 +33,7 @@ def check(scheduler_offset: tuple[float, float] | None = None) -> list[StepView]
     `scheduler_offset` says how far this clock is ahead of the scheduler's, and the uncertainty, in seconds; None: there
     is no scheduler.
     """
-    steps = [*_check_gpus(), check_disk(), check_limits(), check_shm(), check_users()]
+    steps = [*_check_gpus(), check_disk(), check_limits(), check_shm(), check_users(), check_containers()]
     if scheduler_offset is None:
         return [*steps, StepView("clock", SKIPPED, "no scheduler answers to compare with")]
     return [*steps, check_clock(*scheduler_offset, "the scheduler's")]
@@ -103,6 +103,24 @@ def _check_mps() -> StepView:
     if others := mps.list_daemons():
         return StepView("mps", WARNING, f"an MPS daemon that is not Weft's runs, pid {others[0]}; jobs do not use it")
     return StepView("mps", OK, "off")
+
+
+def check_containers() -> StepView:
+    """Ask each container runtime whether it works."""
+    from weft.engines.process.container.detection import RUNTIMES, ask, host_environment
+
+    env = host_environment(os.environ)
+    answers = [(runtime.name, *ask(runtime, env)) for runtime in RUNTIMES]
+    working = [answer for _, answer, _ in answers if answer is not None]
+    problems = "; ".join(problem for _, _, problem in answers if problem and not problem.endswith("not installed"))
+    if not working:
+        return StepView("containers", SKIPPED, f"no container runtime works{f': {problems}' if problems else ''}")
+    names = ", ".join(f"{each.name} {each.version}" for each in working)
+    more = f" ({problems})" if problems else ""
+    if working[0].name == "podman" and not working[0].has_init:
+        advice = "install catatonit: without an init, a command that does not handle SIGTERM gets its whole grace"
+        return StepView("containers", WARNING, f"{names}{more}", advice)
+    return StepView("containers", OK, f"{names}{more}")
 
 
 def check_disk() -> StepView:

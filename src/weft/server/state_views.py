@@ -117,7 +117,8 @@ def whereabouts(job: JobState, state: State, now: Seconds, renumber: Renumber) -
     code = f" with code {job.code}" if job.code is not None else ""
     if job.failed_rank is not None:
         code += f" of rank {job.failed_rank} on {job.failed_node}"
-    return f"it is {job.status}{code}{why} after {job.run} run{'s' if job.run != 1 else ''}"
+    detail = f": {job.detail}" if job.detail and job.status == "failed" else ""
+    return f"it is {job.status}{code}{why} after {job.run} run{'s' if job.run != 1 else ''}{detail}"
 
 
 def _time_s(job: JobState, now: Seconds) -> float:

@@ -90,6 +90,7 @@ def _run_in(folder: str, job: str, command: list[str]) -> int:
     import subprocess
 
     from weft.engines.process.shim import run_files
+    from weft.engines.process.shim.containers import outer_directory
     from weft.engines.process.shim.launch import DEFAULT_PATH, NOT_EXECUTABLE, LaunchError, find_program
     from weft.errors import WeftError
 
@@ -97,11 +98,13 @@ def _run_in(folder: str, job: str, command: list[str]) -> int:
     if spec is None:
         raise WeftError(f"the files of job {job} cannot be read: {folder}\n  weft doctor looks for problems")
     env = _environment(spec)
+    if spec.get("container"):
+        from weft.engines.process.container.entry import entry_of_run
+
+        command, env = entry_of_run(folder, spec, command, terminal=os.isatty(0))
     try:
         program = find_program(command[0], env.get("PATH", DEFAULT_PATH))
-        process = subprocess.Popen(
-            command, executable=program, env=env, cwd=spec["chdir"] or folder, umask=spec["umask"]
-        )
+        process = subprocess.Popen(command, executable=program, env=env, cwd=outer_directory(spec), umask=spec["umask"])
     except LaunchError as failure:
         render.print_message(failure.detail)
         return failure.code or NOT_EXECUTABLE

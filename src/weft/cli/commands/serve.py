@@ -37,6 +37,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("--health", metavar="PATH", help="path that answers once a replica can serve (/health)")
     add("--model", metavar="NAME", action="append", default=[], help="model of OpenAI requests to this service")
     add("--image", metavar="IMAGE", help="container image to run the command in")
+    add("--mount", metavar="SRC[:DST[:ro]]", action="append", default=[], help="file or folder in the container")
+    add("--runtime", metavar="NAME", help="podman, docker or apptainer (the first that works)")
     flags.add_common(parser, json=False)
     add("command", metavar="-- CMD ARGS...", nargs=argparse.REMAINDER, help="the command; one word is a shell line")
 
@@ -73,7 +75,8 @@ def _description(args: argparse.Namespace) -> dict[str, Any]:
     found = {
         "service": args.name or _name_of(command), "run": command if len(command) > 1 else command[0],
         "gpus": args.gpus, "share": args.share, "memory": args.memory, "concurrency": args.concurrency,
-        "replicas": {"min": least, "max": max(most, 1)}, "image": args.image, "models": args.model or None,
+        "replicas": {"min": least, "max": max(most, 1)}, "image": args.image, "mounts": args.mount or None,
+        "runtime": args.runtime, "models": args.model or None,
         "health": {"path": args.health} if args.health else None,
     }  # fmt: skip
     return {key: value for key, value in found.items() if value is not None}

@@ -56,7 +56,7 @@ class Cgroups(NamedTuple):
 def find(root: str = ROOT, own: str = OWN) -> Cgroups:
     """Return where the groups of runs can be made."""
     try:
-        paths = _own_paths(own)
+        paths = own_paths(own)
         if os.path.exists(f"{root}/cgroup.controllers"):
             return _find_v2(f"{root}{paths.get('', '/')}".rstrip("/"))
         return _find_v1(root, paths)
@@ -69,12 +69,12 @@ def can_limit_devices(root: str = ROOT, own: str = OWN) -> bool:
     try:
         if os.path.exists(f"{root}/cgroup.controllers"):
             return device_filter.is_supported()
-        return os.access(f"{root}/{DEVICES}{_own_paths(own).get(DEVICES, '/')}", os.W_OK)
+        return os.access(f"{root}/{DEVICES}{own_paths(own).get(DEVICES, '/')}", os.W_OK)
     except OSError:
         return False
 
 
-def _own_paths(own: str) -> dict[str, str]:
+def own_paths(own: str) -> dict[str, str]:
     """Return the group of this process for each controller; '' is version 2."""
     found = {}
     with open(own) as file:

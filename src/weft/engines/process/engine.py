@@ -11,7 +11,7 @@ import json
 import os
 import secrets
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -19,16 +19,17 @@ from typing import Any, Final
 from weft.engines.background import TaskSet
 from weft.engines.process import cgroups, free_ports
 from weft.engines.process.cgroups import Cgroups
+from weft.engines.process.container.removal import remove_leftover
 from weft.engines.process.environment import gang_or_alone, run_environment
 from weft.engines.process.events import Report, RunExited, RunStarted, read_exited, read_started
 from weft.engines.process.gpu import mps
 from weft.engines.process.launch_spec import LaunchSpec, is_valid_job_id
 from weft.engines.process.recovery import node_stop, run_record
-from weft.engines.process.recovery.orphans import kill_orphans
+from weft.engines.process.recovery.lost_run import end_lost_run
 from weft.engines.process.recovery.process_watcher import ProcessWatcher
 from weft.engines.process.shim import notify, run_files
 from weft.engines.process.shim.process_id import Identity, boot_id, is_alive, send_signal
-from weft.engines.process.shim.process_tree import descendant_pids
+from weft.engines.process.shim.run_tree import run_pids
 from weft.engines.process.shim.shim import CHECK_STOP_FILE, STOP_SIGNALS
 from weft.engines.process.shim.stop_escalation import first_step
 from weft.engines.process.shim_arguments import shim_arguments
@@ -75,8 +76,8 @@ class ProcessEngine:
     ) -> None:
         self.node, self._lease = node, lease
         self._jobs_dir, self._runtime_dir = os.path.abspath(jobs_dir), os.path.abspath(runtime_dir)
-        self._report, self._weaves = report, NodeWeaves(self._jobs_dir, lambda: self.runs)
-        self._runs: dict[str, _Run] = {}
+        self._report, self._runs = report, dict[str, _Run]()
+        self._weaves = NodeWeaves(self._jobs_dir, lambda: self.runs)
         self._notify_socket: Any = None
         self._starter_client: StarterClient | None = None
         self._watcher = ProcessWatcher(self._on_shim_exit)
@@ -97,7 +98,10 @@ class ProcessEngine:
 
     def pids(self) -> dict[tuple[JobId, int], frozenset[int]]:
         """Return the pids of every run that has started. Reads all of /proc."""
-        return descendant_pids({(run.job, run.run): run.shim.pid for run in self._runs.values() if run.shim})
+        return self.pids_of({(run.job, run.run): run.shim.pid for run in self._runs.values() if run.shim})
+
+    def pids_of(self, shims: Mapping[tuple[JobId, int], int]) -> dict[tuple[JobId, int], frozenset[int]]:
+        return run_pids(shims, self._jobs_dir)
 
     @property
     def starter_pid(self) -> int | None:
@@ -310,8 +314,8 @@ class ProcessEngine:
 
     def _check_unstarted(self, run: _Run) -> None:
         """Check a run that should have started: a notification may be lost, or its spec may still be queued."""
-        evidence = self._read_evidence(run)
-        if evidence.exited is not None or evidence.claimed or time.monotonic() - run.requested_at > UNCLAIMED_TIMEOUT_S:
+        evidence, waited_s = self._read_evidence(run), time.monotonic() - run.requested_at
+        if evidence.exited is not None or evidence.claimed or waited_s > UNCLAIMED_TIMEOUT_S:
             self._tasks.spawn(self._resolve(run))
 
     def _read_evidence(self, run: _Run) -> run_record.Evidence:
@@ -350,7 +354,8 @@ class ProcessEngine:
         elif fate == "fenced":
             self._report_lost(run, NEVER_STARTED, "the engine fenced it before it started")
         elif fate == "reboot":
-            self._report_lost(run, "reboot", "the machine was rebooted")
+            await asyncio.to_thread(remove_leftover, run_files.run_dir(self._jobs_dir, run.job, run.run))
+            self._report_lost(run, fate, "the machine was rebooted")
         elif fate == "alive":
             self._keep_alive_run(run, evidence)
         else:
@@ -367,10 +372,7 @@ class ProcessEngine:
     async def _kill_lost_run(self, run: _Run, evidence: run_record.Evidence) -> None:
         """Kill the processes of a run whose shim died without an exit record, so that its GPUs are free."""
         leader = evidence.started.leader if evidence.started else run.leader
-        folder = f"WEFT_CKPT_DIR={self._jobs_dir}/{run.job}/{run_files.CHECKPOINTS}"
-        proof = f"WEFT_RUN_TOKEN={run.token}" if run.token else folder
-        marks = (f"WEFT_JOB_ID={run.job}", f"WEFT_RUN={run.run}", proof)
-        orphans = await asyncio.to_thread(kill_orphans, marks, leader)
+        orphans = await asyncio.to_thread(end_lost_run, self._jobs_dir, run.job, run.run, run.token, leader)
         # an empty claim means that the shim ended before it started the command
         if evidence.record is None and not orphans:
             self._report_lost(run, NEVER_STARTED, "its shim ended before it started the command")
@@ -386,8 +388,8 @@ class ProcessEngine:
         env = run_environment(spec, self.node, self._jobs_dir, token, time.time(), gang)
         if spec.account is None:  # a daemon of MPS serves one user
             env |= mps.run_variables(os.path.dirname(self._runtime_dir), spec.gpu_share, env)
-        run_dir = run_files.run_dir(self._jobs_dir, spec.job, spec.run)
-        shim_args = {**shim_arguments(spec, env, gang, run_dir), "token": token, "bell_dir": self._runtime_dir}
+        shim_args = shim_arguments(spec, env, gang, self._jobs_dir, self._runtime_dir)
+        shim_args |= {"token": token, "bell_dir": self._runtime_dir}
         shim_args |= {"cgroup": self.cgroups.to_spec(), "gpu_locks": self.gpu_locks(spec)}
         shim_args["denied_devices"] = self.other_gpus(spec) if self.cgroups.limits_devices else []
         return run_files.to_json(shim_args)

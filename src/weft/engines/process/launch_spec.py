@@ -87,6 +87,11 @@ class LaunchSpec:
     """None: the run is not woven."""
     stages: str = ""
     """`auto`: the run finds its stages by hooks in torch; empty: it names them itself, or has none."""
+    image: str = ""
+    """The image of the container in which the run executes; empty: none."""
+    mounts: tuple[str, ...] = ()
+    runtime: str = ""
+    """The container runtime; empty: the first that answers."""
     health: Health | None = None
     """The probes of a replica of a service; None: the run is no replica."""
     host: str = ""
@@ -117,6 +122,8 @@ class LaunchSpec:
             self.output,
             self.error,
             self.terminal,
+            self.image,
+            *self.mounts,
         ):
             if "\0" in value:
                 raise InputError(f"a process argument or variable cannot contain a NUL character: {value!r}")

@@ -5,13 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
+from weft.engines.process.container.script import script
 from weft.engines.process.launch_spec import LaunchSpec
 from weft.engines.process.rendezvous import Gang, node_command
 
 TERMINAL_SCRIPT: Final = str(Path(__file__).with_name("shim") / "terminal.py")
 
 
-def leader_command(spec: LaunchSpec, gang: Gang, python: str) -> tuple[str, ...]:
+def leader_command(spec: LaunchSpec, gang: Gang, python: str, run_dir: str = "") -> tuple[str, ...]:
     """Return the command for this node. Only the first node of a gang has a terminal."""
-    command = node_command(spec.argv, gang, spec.per_gpu, python)
+    command = script("supervisor", run_dir) if spec.image else node_command(spec.argv, gang, spec.per_gpu, python)
     return (python, "-I", "-S", TERMINAL_SCRIPT, *command) if spec.terminal and not gang.rank else command

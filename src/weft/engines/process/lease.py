@@ -50,3 +50,16 @@ def _write_over(path: str, content: bytes) -> None:
         os.pwrite(handle, content.ljust(os.fstat(handle).st_size), 0)
     finally:
         os.close(handle)
+
+
+class RunLease:
+    """The lease of one run, for its shim. Without a path the run needs none."""
+
+    def __init__(self, path: str) -> None:
+        self._path, self._until = path, 0.0
+
+    def has_ended(self) -> bool:
+        """Return whether the lease is over. Leases never get shorter: read the file only after its last known end."""
+        if self._path and now() >= self._until:
+            self._until = read(self._path)
+        return bool(self._path) and now() >= self._until

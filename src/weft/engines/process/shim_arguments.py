@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from typing import Any
 
+from weft.engines.process.container.arguments import container_arguments
 from weft.engines.process.environment import work_folder
 from weft.engines.process.launch_spec import LaunchSpec
 from weft.engines.process.leader_command import leader_command
 from weft.engines.process.output.file_names import output_arguments
 from weft.engines.process.rendezvous import Gang, hostfile_text
+from weft.engines.process.shim import run_files
 from weft.engines.process.users.accounts import python_for
 from weft.inputs.quantities import parse_signal
 
 
-def shim_arguments(spec: LaunchSpec, env: Mapping[str, str], gang: Gang, run_dir: str) -> dict[str, Any]:
+def shim_arguments(
+    spec: LaunchSpec, env: Mapping[str, str], gang: Gang, jobs_dir: str, runtime_dir: str
+) -> dict[str, Any]:
     """Return what a shim needs to know of a run."""
+    run_dir = run_files.run_dir(jobs_dir, spec.job, spec.run)
     return {
+        "container": container_arguments(spec, env, gang, jobs_dir, runtime_dir, os.environ),
         "job": spec.job,
         "run": spec.run,
-        "argv": leader_command(spec, gang, python_for(spec.account)),
+        "argv": leader_command(spec, gang, python_for(spec.account), run_dir),
         "env": env,
         "hostfile": hostfile_text(gang) if "WEFT_HOSTFILE" in env else "",
         "dir": run_dir,

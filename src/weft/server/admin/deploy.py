@@ -21,7 +21,9 @@ from weft.wire.messages import DeployRequest, ServiceChange, SubmitRequest
 from weft.wire.views.services import DeployedView
 
 MAX_DESCRIPTION_CHARS: Final = 65_536
-LIVE_KEYS: Final = ("run", "env", "chdir", "cpus", "mem", "grace", "models", "llm", "image")
+LIVE_KEYS: Final = (
+    "run", "env", "chdir", "cpus", "mem", "grace", "models", "llm", "image", "mounts", "runtime",
+)  # fmt: skip
 """Keys that only a deployment has: how its replicas run, and the models that OpenAI requests name."""
 RESERVED_NAMES: Final = ("v1", "-")
 """Paths of the router itself."""
@@ -95,8 +97,6 @@ def _describe(controller: Controller, request: DeployRequest, who: Caller) -> Se
     service = read_service(entry, min_gpus=0)
     if service.name in RESERVED_NAMES:
         raise entry.require("service").error(f"{service.name} is a path of the router", "give it another name")
-    if (image := entry.get("image")) is not None:
-        raise image.error("image: replicas do not run in containers yet", "give run alone")
     with entry.value.locating():
         template = _template(controller, entry, service, request, who)
     return replace(service, template=template, models=_models(entry))
@@ -116,7 +116,7 @@ def _template(controller: Controller, entry: YamlMapping, service: Service, requ
     run = entry.require("run")
     command: Given = [each.text() for each in run.items("a command")] if run.is_list else run.text()
     given: dict[str, Given] = {"command": command, "name": service.name}
-    for key in ("gpus", "memory", "share", "chdir", "cpus", "mem", "grace"):
+    for key in ("gpus", "memory", "share", "chdir", "cpus", "mem", "grace", "image", "runtime"):
         if key == "share":
             share = service.template.share
             given |= {} if share.request >= 1 else {"share": f"{share.request:g}/{share.limit:g}"}
@@ -124,6 +124,8 @@ def _template(controller: Controller, entry: YamlMapping, service: Service, requ
             given[key] = value.text()
     if (env := entry.get("env")) is not None:
         given["env"] = {name: value.text() for name, value in env.mapping("env").entries.items()}
+    if (mounts := entry.get("mounts")) is not None:
+        given["mount"] = [each.text() for each in mounts.items("mounts")] if mounts.is_list else mounts.text()
     submit = SubmitRequest(jobs=[spec_of(given)], chdir=request.chdir, env=request.env, dry_run=True)
     made = at_once(controller.commands.prepare(submit, who)).templates[0].job
     return replace(made, id=service.name, user=service.template.user or who.user)

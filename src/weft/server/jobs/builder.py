@@ -95,6 +95,7 @@ class JobBuilder:
             raise InputError(problem)
         if not job.command:
             raise InputError("no command", hint="add one: weft submit [flags] -- CMD ARGS..., or command: in the file")
+        check_container(job)
         check_startable(job)
         self._rules.check(job)
 
@@ -102,6 +103,8 @@ class JobBuilder:
         values = values_of(spec)
         values["name"] = values.get("name") or default_name(spec.command)
         values["chdir"] = values.get("chdir") or request.chdir
+        if spec.image:
+            env = ()  # an image has its own variables: the submitter's paths mean nothing there
         values["env"] = tuple({**dict(env), **dict(values["env"])}.items()) if "env" in values else env
         return self._editor.create(job_id, user, request.key, values)
 
@@ -249,6 +252,14 @@ def _number(ref: str, count: int, at: int) -> int:
         hint = f"#0 to #{count - 1}"
         raise InputError(f"{ref!r} is not one of this request", hint=hint, key="after", index=at)
     return found
+
+
+def check_container(job: Job) -> None:
+    """Raise if a job has settings of a container, but no image."""
+    task = job.task or Task()
+    key = "" if task.image else "mount" if task.mounts else "runtime" if task.runtime else ""
+    if key:
+        raise InputError("the job runs in no container", hint="name its image: --image IMAGE", key=key)
 
 
 def _check_size(size: int) -> None:

@@ -34,6 +34,8 @@ PLANNED_STOPS: Final = frozenset({"preempted", "moved"})
 """Reasons of stops whose GPUs a plan has already given to other jobs."""
 MAX_RESTART_DELAY_S: Final = 60.0
 """The longest delay between two runs of a replica that ends by itself."""
+SAME_EVERYWHERE: Final = frozenset({"timeout", "bad-image", "no-runtime"})
+"""Why a run failed, where another run would fail alike: no retry is spent."""
 OOM_MEMORY_FACTOR: Final = 1.5
 """The factor by which the memory estimate of a job rises after it ran out of GPU memory."""
 
@@ -253,7 +255,7 @@ def _runs_again(state: State, job: JobState) -> bool:
             apply_need(state, job)
         if shared_gpus:
             return True
-    if job.why == "timeout" or job.failures >= job.job.retries:
+    if job.why in SAME_EVERYWHERE or job.failures >= job.job.retries:
         return False
     job.failures += 1
     return True

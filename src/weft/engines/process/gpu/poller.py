@@ -13,7 +13,6 @@ from weft.engines.process.engine import ProcessEngine
 from weft.engines.process.gpu.discovery import Machine
 from weft.engines.process.gpu.monitor import Foreign, GpuMonitor, Misplaced, MonitorOptions, RunKey, RunOnGpus
 from weft.engines.process.gpu.nvml import NoDriver, Nvml, Reading
-from weft.engines.process.shim.process_tree import descendant_pids
 from weft.model import Blocked, Measured, Seconds, Unblocked
 
 GPU_POLL_S: Final = 2.0
@@ -91,7 +90,7 @@ class GpuPoller:
         self._readings = await asyncio.to_thread(self._nvml.read)
         held_by_others |= self.held_by_others()  # a run that began or ended while the driver was read
         shims = {key: shim.pid for key, shim in self._engine.runs.items() if shim is not None}
-        pids = await asyncio.to_thread(descendant_pids, shims)
+        pids = await asyncio.to_thread(self._engine.pids_of, shims)
         ended_run = self.holdings().get(ended) if ended is not None else None
         if self._monitor is not None and ended_run is not None:
             self._monitor.mark_used(ended_run.gpus)

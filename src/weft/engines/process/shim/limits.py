@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 from weft.engines.process.cgroups import RunGroup, group_name
-from weft.engines.process.shim import process_tree
 from weft.engines.process.shim.launch import LaunchError
+from weft.engines.process.shim.run_tree import RunTree
 
 OUT_OF_RAM: Final = "ram"
 """Exit reason of a run that used more main memory than it asked for."""
@@ -24,7 +24,9 @@ class RunLimits:
         self._ram_mb: int = spec["ram_mb"]
         self._group = None
         self._denied = [(major, minor) for major, minor in spec["denied_devices"]]
-        if spec["cgroup"] and (spec["ram_mb"] or spec["cpus"] or self._denied):
+        # the runtime limits a container; a group of the shim would hold the runtime's program as well
+        wanted = spec["ram_mb"] or spec["cpus"] or self._denied
+        if spec["cgroup"] and wanted and not spec["container"]:
             version, folders = spec["cgroup"]
             limits = {"ram_mb": spec["ram_mb"], "cpus": spec["cpus"], "denied": self._denied}
             self._group = RunGroup(version, folders, group_name(spec), **limits)
@@ -57,9 +59,10 @@ class RunLimits:
         finally:
             self._group.leave()
 
-    def exceeded(self) -> bool:
-        """Return whether the run uses more memory than its limit, if no group keeps the limit."""
-        return self.watches and _used_bytes(os.getpid()) > self._ram_mb << 20
+    def exceeded(self, tree: RunTree) -> bool:
+        """Return whether the run uses more memory than its limit, if no group keeps the limit. Memory that several of
+        its processes share counts once."""
+        return self.watches and sum(_proportional_bytes(each.pid) for each in tree.members()) > self._ram_mb << 20
 
     def kill(self) -> None:
         if self._group is not None:
@@ -75,12 +78,6 @@ class RunLimits:
 
     def describe_excess(self) -> str:
         return f"it used more than its {self._ram_mb} MB of main memory: ask for more with --mem"
-
-
-def _used_bytes(root: int) -> int:
-    """Return the main memory of all descendants. Memory that several of them share counts once."""
-    pids = [stat.pid for stat in process_tree.descendants([root], process_tree.list_processes())]
-    return sum(_proportional_bytes(pid) for pid in pids)
 
 
 def _proportional_bytes(pid: int) -> int:

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-from collections.abc import Iterable, Mapping
-from typing import TypeVar
+from collections.abc import Iterable
 
 from weft.engines.process.shim.process_id import Identity, ProcStat, boot_id, read_stat, send_signal
-
-K = TypeVar("K")
 
 
 def list_processes() -> list[ProcStat]:
@@ -35,12 +31,6 @@ def descendants(roots: Iterable[int], candidates: Iterable[ProcStat]) -> list[Pr
     return [stat for stat in found if not stat.dead]
 
 
-def descendant_pids(roots: Mapping[K, int]) -> dict[K, frozenset[int]]:
-    """Return the pids of the living descendants of each root, from one reading of /proc."""
-    all_processes = list_processes()
-    return {key: frozenset(stat.pid for stat in descendants([pid], all_processes)) for key, pid in roots.items()}
-
-
 def signal_descendants(root: int, *signals: int) -> int:
     """Signal every living descendant of a pid; return how many there were."""
     victims = descendants([root], list_processes())
@@ -49,7 +39,9 @@ def signal_descendants(root: int, *signals: int) -> int:
     return len(victims)
 
 
-def signal_process(stat: ProcStat, *signals: int) -> None:
-    # a set-uid process may belong to another user by now
-    with contextlib.suppress(PermissionError):
-        send_signal(Identity(boot_id(), stat.pid, stat.start), *signals)
+def signal_process(stat: ProcStat, *signals: int) -> bool:
+    """Signal a process; return whether it was reached."""
+    try:
+        return send_signal(Identity(boot_id(), stat.pid, stat.start), *signals)
+    except PermissionError:  # a set-uid process may belong to another user by now
+        return False

@@ -13,10 +13,11 @@ import time
 from typing import Any, Final
 
 from weft.engines.process import lease
-from weft.engines.process.shim import launch, notify, oom, outputs, process_tree, run_files
+from weft.engines.process.shim import containers, launch, notify, oom, outputs, process_tree, run_files
 from weft.engines.process.shim.limits import OUT_OF_RAM, RunLimits
 from weft.engines.process.shim.log_cap import enforce_cap
 from weft.engines.process.shim.process_id import identify
+from weft.engines.process.shim.run_tree import RunTree
 from weft.engines.process.shim.stop_escalation import (
     DEFAULT_REASON,
     NODE_STOPPED,
@@ -55,15 +56,16 @@ class Shim:
         self.spec, self.raw_spec, self.shim_id = spec, raw, identify(os.getpid())
         self.cpu_before_s = time.process_time()
         self.run_dir, self.account = spec["dir"], Account.from_spec(spec["account"])
-        self.dir_fd = self.record_fd = self.log_fd = self.leader = -1
+        self.dir_fd = self.record_fd = self.log_fd = -1
         self.record_name, self.record_bytes = run_files.CLAIM, 0
         self.status: int | None = None
         self.cpu_s, self.max_rss_kb, self.leftovers = 0.0, 0, 0
         self.code: int | None = None
         self.why = self.detail = ""
-        self.started_at = self.started = self.lease_until = 0.0
+        self.started_at = self.started = 0.0
         self.suspended_at: float | None = None
-        self.limits, self.gpu_locks = RunLimits(spec), list[int]()
+        self.limits, self.tree, self.lease = RunLimits(spec), RunTree(spec), lease.RunLease(spec["lease"])
+        self.gpu_locks: list[int] = []
 
     def run(self) -> bool:
         """Supervise the whole run; return whether this process may serve another."""
@@ -92,7 +94,7 @@ class Shim:
 
     def _supervise(self) -> None:
         stop = self._read_stop_request()
-        if stop is not None or self._lease_has_ended():
+        if stop is not None or self.lease.has_ended():
             self.why = stop[0] if stop is not None else lease.ENDED
             return
         try:
@@ -136,19 +138,20 @@ class Shim:
 
     def _start(self) -> None:
         spec = self.spec
-        folder = spec["chdir"] or self.run_dir
+        containers.check_account(spec)
+        folder = containers.outer_directory(spec)
         out = err = self.log_fd
         if (spec["output"] or spec["error"]) and outputs.can_enter(folder, self.account):
             out, err = outputs.open_outputs(spec, folder, self.log_fd, self.account)
         streams = spec["stdin"], out, err
         try:
             with self.limits.applied():
-                self.leader = launcher.start(self.account, spec, folder, streams, self.gpu_locks)
+                self.tree.leader = launcher.start(self.account, spec, folder, streams, self.gpu_locks)
         finally:
             self.log_fd = self._keep_log(out, err)
         self.started_at, self.started = time.time(), time.monotonic()
         os.fchdir(self.dir_fd)
-        started = {"is": "started", **self._run_keys(), "leader": identify(self.leader), "at": self.started_at}
+        started = {"is": "started", **self._run_keys(), "leader": identify(self.tree.leader), "at": self.started_at}
         message = run_files.to_json(started)
         with contextlib.suppress(OSError):  # the claim also names the shim, which is enough to find the run
             self._write_record(message)
@@ -193,9 +196,9 @@ class Shim:
         """Check the log size, the stop file, the memory and the lease."""
         self._enforce_log_cap()
         self._handle_signal(escalation, CHECK_STOP_FILE)  # the signal may have failed for lack of descriptors
-        if self.limits.exceeded():
+        if self.limits.exceeded(self.tree):
             self._apply_step(escalation.request_stop(time.monotonic(), OUT_OF_RAM, 0.0))
-        if self._lease_has_ended() and not self._reap():
+        if self.lease.has_ended() and not self._reap():
             self._apply_step(
                 escalation.request_stop(time.monotonic(), lease.ENDED, min(lease.GRACE_S, self._grace("warn")))
             )
@@ -203,13 +206,6 @@ class Shim:
     def _enforce_log_cap(self) -> None:
         if self.spec["log_cap_bytes"] and not self.spec["output"]:  # a user's own file has no cap
             enforce_cap(run_files.LOG, run_files.OLD_LOG, run_files.LOG_READER, self.spec["log_cap_bytes"])
-
-    def _lease_has_ended(self) -> bool:
-        """Return whether the lease is over. Leases never get shorter: read the file only after its last known end."""
-        path = self.spec["lease"]
-        if path and lease.now() >= self.lease_until:
-            self.lease_until = lease.read(path)
-        return bool(path) and lease.now() >= self.lease_until
 
     def _handle_signal(self, escalation: StopEscalation, signal_number: int) -> None:
         step = _STEP_OF_SIGNAL.get(signal_number)
@@ -227,15 +223,17 @@ class Shim:
             self.suspended_at = time.monotonic()
             escalation.postpone(UNLIMITED_S)
             stopped = -1
-            while (found := process_tree.signal_descendants(os.getpid(), signal.SIGSTOP)) != stopped:
+            while (found := self.tree.signal_all(signal.SIGSTOP)) != stopped:
                 stopped = found  # a process may have forked before its signal arrived
+        elif wanted and self.spec["container"]:
+            self.tree.signal_all(signal.SIGSTOP)  # it may have started since
         elif not wanted and self.suspended_at is not None:
             escalation.postpone(time.monotonic() - self.suspended_at - UNLIMITED_S)
             self._continue()
 
     def _continue(self) -> None:
         self.suspended_at = None
-        process_tree.signal_descendants(os.getpid(), signal.SIGCONT)
+        self.tree.signal_all(signal.SIGCONT)
 
     def _read_stop_request(self) -> tuple[str, float] | None:
         stop = run_files.read_object(run_files.STOP)
@@ -261,24 +259,22 @@ class Shim:
                 os.close(os.open(run_files.PREEMPT, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
             if self.spec["signal"]:
                 self._send_user_signal()
-            else:  # an unreaped child keeps its pid, so this cannot reach another process
-                os.kill(self.leader, signal.SIGTERM)
-                os.kill(self.leader, signal.SIGCONT)
+            else:
+                self.tree.signal_leader(signal.SIGTERM)
         elif step == "signal":
             self._send_user_signal()
         elif step == "term":
-            process_tree.signal_descendants(os.getpid(), signal.SIGTERM, signal.SIGCONT)
+            self.tree.signal_all(signal.SIGTERM, signal.SIGCONT)
         else:
             self.limits.kill()
-            process_tree.signal_descendants(os.getpid(), signal.SIGKILL)
+            self.tree.kill()
 
     def _send_user_signal(self) -> None:
         number, _, leader_only = self.spec["signal"]
         if leader_only:
-            os.kill(self.leader, number)
-            os.kill(self.leader, signal.SIGCONT)
+            self.tree.signal_leader(number)
         else:
-            process_tree.signal_descendants(os.getpid(), number, signal.SIGCONT)
+            self.tree.signal_all(number, signal.SIGCONT)
 
     def _reap(self) -> bool:
         """Reap dead children, orphans included; return whether the leader has ended."""
@@ -291,7 +287,7 @@ class Shim:
                 return self.status is not None
             self.cpu_s += usage.ru_utime + usage.ru_stime
             self.max_rss_kb = max(self.max_rss_kb, usage.ru_maxrss)
-            if pid == self.leader:
+            if pid == self.tree.leader:
                 self.status = status
 
     def _wait_for_signal(self, timeout_s: float | None) -> int:
@@ -304,7 +300,7 @@ class Shim:
     # ---- ending
 
     def _end_leftovers(self) -> None:
-        """Send SIGTERM to the processes that the leader left behind, then SIGKILL."""
+        """Send SIGTERM to the processes that the leader left behind, then SIGKILL. Then remove their container."""
         kill_at, pause_s = time.monotonic() + LEFTOVER_GRACE_S, 0.05
         signalled = False
         while self._has_children():
@@ -316,6 +312,9 @@ class Shim:
                 # a process stuck in a driver cannot be killed: keep trying, less often
                 pause_s = min(2 * pause_s, RETRY_S)
             self._wait_for_signal(pause_s)
+        if self.spec["container"] and containers.start_removal(self.run_dir, self.log_fd):
+            while self._has_children():
+                self._wait_for_signal(RETRY_S)
 
     def _has_children(self) -> bool:
         self._reap()
@@ -329,8 +328,8 @@ class Shim:
         if self.status is None:
             return
         self.code = os.waitstatus_to_exitcode(self.status)
-        if self.code and not self.why and out_of_ram:
-            self.why = OUT_OF_RAM
+        if self.code and not self.why:
+            self.why, self.detail = (OUT_OF_RAM, "") if out_of_ram else containers.read_reason(self.spec)
         if self.why == OUT_OF_RAM:
             self.detail = self.limits.describe_excess()
         logs = (run_files.LOG, *((run_files.ERROR_LOG,) if self.spec["error"] else ()))

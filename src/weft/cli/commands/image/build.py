@@ -1,0 +1,50 @@
+"""Build the image of a folder with a Containerfile, and print its tag: the name of the folder, and a hash of all that
+the image is made from.
+
+The same content twice is built once."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from typing import Final
+
+from weft.cli import render
+from weft.errors import InputError, WeftError
+
+EXAMPLE: Final = """examples:
+  weft image build .
+  weft image build trainer --name team/trainer --build-arg TORCH=2.13.0
+  weft run --image $(weft image build .) -- python train.py"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("folder", metavar="DIR", help="the folder with the Containerfile and its files")
+    parser.add_argument("--file", "-f", metavar="FILE", default="", help="the Containerfile, if it has another name")
+    parser.add_argument("--name", "-t", metavar="NAME", default="", help="name of the image (that of the folder)")
+    parser.add_argument("--build-arg", metavar="NAME=VALUE", action="append", default=[], help="argument of the build")
+    parser.add_argument("--force", action="store_true", help="build again, also if the content is the same")
+    parser.add_argument("--runtime", metavar="NAME", default="", help="podman or docker (the first that works)")
+
+
+def run(args: argparse.Namespace) -> int:
+    from weft.engines.process.container.detection import host_environment
+    from weft.engines.process.container.images import Builder, content_hash, default_tag, find_containerfile
+    from weft.jobspec.readers import runtime
+
+    if ":" in args.name:
+        raise InputError("--name: the tag is a hash of the content", hint="give a name without a colon")
+    file = find_containerfile(args.folder, args.file)
+    digest = content_hash(args.folder, file, args.build_arg)
+    tag = default_tag(args.folder, digest, args.name)
+    builder = Builder(runtime(args.runtime or "auto"), host_environment(os.environ))
+    known = not args.force and builder.has(tag)
+    if not known and (code := builder.build(args.folder, file, tag, digest, args.build_arg)):
+        raise WeftError(f"{builder.answer.name} could not build {args.folder}: exit code {code}\n  its output says why")
+    if args.json:
+        render.print_json({"image": tag, "built": not known, "runtime": builder.answer.name})
+    else:
+        if known:
+            render.print_message(f"{tag} is built already")
+        print(tag)
+    return 0
