@@ -74,15 +74,7 @@ POLICIES = sorted(registry.registered_plugins("weft.policies"))
 KEYED = [name for name in POLICIES if not isinstance(registry.load_policy(name), Replanner)]
 FORGETFUL = [name for name in KEYED if type(registry.load_policy(name)).key_from is Policy.key_from]
 """A snapshot does not have what others remember."""
-BUDGET = settings(
-    max_examples=60,
-    stateful_step_count=30,
-    derandomize=True,
-    phases=(Phase.generate,),
-    deadline=None,
-    database=None,
-    suppress_health_check=list(HealthCheck),
-)
+EXAMPLES, SOAK_EXAMPLES = 20, 300
 
 USERS = ("u", "v")
 GROUPS = (None, Task(group="g"), Task(group="h"))
@@ -385,8 +377,17 @@ class Doubled(Rig):
         return decisions
 
 
-def run(make: Callable[[], Rig], machine: type[Anything] = Anything) -> None:
-    run_state_machine_as_test(lambda: machine(make()), settings=BUDGET)  # type: ignore[arg-type]
+def run(make: Callable[[], Rig], machine: type[Anything] = Anything, examples: int = EXAMPLES) -> None:
+    budget = settings(
+        max_examples=examples,
+        stateful_step_count=30,
+        derandomize=True,
+        phases=(Phase.generate,),
+        deadline=None,
+        database=None,
+        suppress_health_check=list(HealthCheck),
+    )
+    run_state_machine_as_test(lambda: machine(make()), settings=budget)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("policy", POLICIES)
@@ -417,3 +418,13 @@ def test_whoever_remembers_goes_on_from_a_snapshot(policy: str) -> None:
 @pytest.mark.parametrize("policy", KEYED)
 def test_sorting_anew_changes_nothing(policy: str) -> None:
     run(lambda: Doubled(policy))
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("policy", POLICIES)
+def test_more_examples_change_nothing(policy: str) -> None:
+    run(lambda: Rig(policy), Counted, SOAK_EXAMPLES)
+    run(lambda: Restarted(policy), examples=SOAK_EXAMPLES)
+    run(lambda: (Compacted if policy in FORGETFUL else Shortened)(policy), examples=SOAK_EXAMPLES)
+    if policy in KEYED:
+        run(lambda: Doubled(policy), examples=SOAK_EXAMPLES)

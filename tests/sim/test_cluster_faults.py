@@ -1,4 +1,4 @@
-"""2,000 worlds in which everything goes wrong: no job is lost, none has processes of two runs at once, every exit code
+"""1,000 worlds in which everything goes wrong: no job is lost, none has processes of two runs at once, every exit code
 is right, and a restart of the scheduler changes nothing.
 
 Each seed is a cluster of its own (`tests/clusters`): the real scheduler, roster and agents over a network that loses,
@@ -44,7 +44,7 @@ from clusters.mutants import MUTANTS, WEAVE_MUTANTS, Break, catching
 from clusters.world import play
 from weft.model import Move
 
-WORLDS = 2000
+WORLDS = 1000
 SOAK_WORLDS = 20000
 SHARD = 50
 WOVEN_WORLDS = 40
