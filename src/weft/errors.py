@@ -6,6 +6,7 @@ WeftError                 the base class
 │   └── Infeasible        a job that no node of this cluster can ever hold
 ├── NotFound              a job that does not exist (exit code 3)
 ├── Unreachable           no scheduler answers (exit code 4)
+│   └── NotLeading        the server is a standby: it names the leader
 ├── NotPermitted          the caller lacks the permission (exit code 5)
 │   └── NotAuthenticated  the token is missing or wrong
 ├── Refused               the scheduler refuses the request for now, and says why (exit code 6)
@@ -81,6 +82,10 @@ class NotFound(WeftError):
 
 class Unreachable(WeftError):
     """No scheduler answers."""
+
+
+class NotLeading(Unreachable):
+    """The server is a standby, or has lost the lead. It did nothing."""
 
 
 class NotPermitted(WeftError):

@@ -89,7 +89,7 @@ class Trial:
         if expected and found is not None:
             self.record, server.epoch = expected, found
             server.tenure = Tenure(LEASE_S, self.now)
-            server.journal.lead(found, server.name, lambda: 0.0, CLOCK)
+            server.journal.lead(found, server.name, lambda: False, CLOCK)
 
     def append(self, server: Server, amount: int) -> None:
         if not server.epoch:
@@ -166,7 +166,7 @@ def test_servers_that_depose_each_other_all_the_time_leave_a_sound_journal(datab
                 if epoch is None:  # two statements at one instant of the clock
                     continue
                 with suppress(Deposed):
-                    journal.lead(epoch, lease.holder, lambda: 0.0)
+                    journal.lead(epoch, lease.holder, lambda: False)
                     for _ in range(8):
                         journal.append(Wake(float(number)), Wake(float(turn)))
                         kept[number].append(epoch)

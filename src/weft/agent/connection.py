@@ -8,7 +8,7 @@ import random
 from collections import deque
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import grpc
@@ -44,10 +44,35 @@ class SchedulerChannel:
 
     channel: Any
     metadata: Sequence[tuple[str, str]] = ()
+    ready_s: float | None = None
+    """The time in which the server must answer; None: any. A server that was stopped accepts connections."""
 
 
 Dial = Callable[[], SchedulerChannel]
 """Opens a channel. Raises WeftError if the scheduler is unreachable or rejects the credentials."""
+READY_S: Final = 2.0
+"""The time in which one of several servers must answer."""
+MAX_RETRY_OF_SEVERAL_S: Final = 1.0
+"""The longest pause while one of several servers takes over."""
+
+
+class ServerCycle:
+    """The servers of a scheduler, of which one leads. It dials the same one until `advance` is called."""
+
+    def __init__(self, dials: Sequence[Dial]) -> None:
+        self._dials, self._at = tuple(dials), 0
+
+    def __call__(self) -> SchedulerChannel:
+        made = self._dials[self._at]()
+        return replace(made, ready_s=READY_S) if len(self._dials) > 1 else made
+
+    def advance(self) -> None:
+        """Dial the next server from now on: the last one does not lead."""
+        self._at = (self._at + 1) % len(self._dials)
+
+    @property
+    def max_retry_s(self) -> float:
+        return MAX_RETRY_OF_SEVERAL_S if len(self._dials) > 1 else MAX_RETRY_S
 
 
 class Disconnected(Exception):
@@ -61,15 +86,17 @@ class Disconnected(Exception):
 class Backoff:
     """Increasing delays with jitter, so that agents do not all reconnect at once."""
 
-    def __init__(self) -> None:
-        self._next_s = FIRST_RETRY_S
+    first_s = FIRST_RETRY_S
+
+    def __init__(self, max_s: float = MAX_RETRY_S) -> None:
+        self._next_s, self._max_s = FIRST_RETRY_S, max_s
 
     def reset(self) -> None:
         self._next_s = FIRST_RETRY_S
 
     def next_delay_s(self) -> float:
         wait_s = self._next_s * random.uniform(0.5, 1.5)
-        self._next_s = min(self._next_s * RETRY_GROWTH, MAX_RETRY_S)
+        self._next_s = min(self._next_s * RETRY_GROWTH, self._max_s)
         return wait_s
 
 
@@ -101,6 +128,12 @@ class Stream:
 
     async def run(self, handle: Callable[[SchedulerMessage], None], *tasks: Coroutine[Any, Any, None]) -> None:
         """Run until the connection ends, then raise Disconnected. `tasks` are cancelled with it."""
+        try:
+            await self._await_server()
+        except BaseException:
+            for work in tasks:
+                work.close()  # they were not started
+            raise
         self._call = call(self.scheduler.channel, "Attach", "Agents")(metadata=tuple(self.scheduler.metadata))
         running = [asyncio.ensure_future(work) for work in (self._write(), *tasks)]
         for task in running:
@@ -122,6 +155,15 @@ class Stream:
             self._call.cancel()
             with suppress(Exception):
                 await self.scheduler.channel.close()
+
+    async def _await_server(self) -> None:
+        if self.scheduler.ready_s is None:
+            return
+        try:
+            await asyncio.wait_for(self.scheduler.channel.channel_ready(), self.scheduler.ready_s)
+        except TimeoutError:
+            await self.scheduler.channel.close()
+            raise Disconnected("the scheduler does not answer") from None
 
     def _on_task_done(self, task: asyncio.Future[None]) -> None:
         """Close the connection if one of its tasks fails."""

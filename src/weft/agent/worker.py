@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from typing import Any, Final
 
 from weft.agent.actions import Action, Confirmed, Disconnect, Joined, Lease, Reconcile, Reweave, Send, Start, Stop
-from weft.agent.connection import FIRST_RETRY_S, Backoff, Dial, Disconnected, Stream, disconnected_by
+from weft.agent.connection import Backoff, Dial, Disconnected, ServerCycle, Stream, disconnected_by
 from weft.agent.executor import Executor
 from weft.agent.logs import LogTails, read_log
 from weft.agent.node_status import NodeStatusCollector
@@ -74,7 +74,8 @@ class Worker:
     ) -> None:
         self._leave_grace_s, self._keep_runs = leave_grace_s, keep_runs
         self._is_pilot, self._ends_at = is_pilot, ends_at
-        self._folder, self._dial, self._on_event = folder, dial, on_event
+        self._folder, self._on_event = folder, on_event
+        self._dial = dial if isinstance(dial, ServerCycle) else ServerCycle((dial,))
         self._found = folder.unconfirmed()
         self.agent = Agent(
             node=spec,
@@ -155,7 +156,7 @@ class Worker:
 
     async def serve(self) -> None:
         """Serve until the worker has left or is detached. Raise if the scheduler refuses a worker that has no runs."""
-        backoff, stopped = Backoff(), asyncio.ensure_future(self._stopping.wait())
+        backoff, stopped = Backoff(self._dial.max_retry_s), asyncio.ensure_future(self._stopping.wait())
         if self._ends_at is not None:
             asyncio.get_running_loop().call_later(max(self._leaves_in_s(), 0.0), self._end_allocation)
         refused_at: float | None = None
@@ -172,6 +173,8 @@ class Worker:
                 if registered:
                     backoff.reset()
                     refused_at, registered_at = None, lease.now()
+                else:
+                    self._dial.advance()
                 if self.agent.has_left or (self.agent.leaving and lease.now() - registered_at > LEAVE_MARGIN_S):
                     return
                 if self._is_pilot and not self.agent.known and lease.now() - registered_at > PILOT_PATIENCE_S:
@@ -188,7 +191,7 @@ class Worker:
                 if ended.refusal and not registered:
                     self._raise_if_refused(ended, refused_at or lease.now())
                 delay_s = backoff.next_delay_s()
-                await asyncio.wait({stopped}, timeout=FIRST_RETRY_S if self._leaves_when_registered else delay_s)
+                await asyncio.wait({stopped}, timeout=backoff.first_s if self._leaves_when_registered else delay_s)
         finally:
             stopped.cancel()
 

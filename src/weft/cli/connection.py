@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from weft.cli import render
 from weft.endpoints import config
-from weft.endpoints.addresses import parse_address
+from weft.endpoints.addresses import parse_scheduler
 from weft.endpoints.paths import user_paths
 from weft.errors import Unreachable
 
@@ -83,7 +83,7 @@ def _where(scheduler: str | None) -> Address | None:
         render.print_message(
             f"using {config.OWN_SERVER} at {found.value}; for this machine alone, give --scheduler local"
         )
-    return None if found.value == LOCAL else parse_address(found.value, found.origin)
+    return None if found.value == LOCAL else parse_scheduler(found.value, found.origin)
 
 
 def absence_reason(scheduler: str | None) -> str:

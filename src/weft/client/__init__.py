@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Self, TypedDict, TypeVar, Unpack
 
 from weft.client.local import RESTART_TIMEOUT_S, LocalTransport
 from weft.client.transport import Transport
-from weft.endpoints.addresses import Address, parse_address
+from weft.endpoints.addresses import Address, parse_scheduler
 from weft.endpoints.paths import Paths, user_paths
 from weft.errors import Refused, Unreachable, WeftError
 from weft.wire import messages as m
@@ -60,7 +60,7 @@ class Client:
     """A client of the scheduler at an address, or of a user's scheduler by its paths. Close it, or use it in `with`."""
 
     def __init__(self, where: Paths | Address | None = None, *, scheduler: str = "", start: bool = True) -> None:
-        self.where = parse_address(scheduler) if scheduler else where or user_paths()
+        self.where = parse_scheduler(scheduler) if scheduler else where or user_paths()
         self._transport = _transport(self.where, start=start)
         self.note: Callable[[str], None] = lambda _: None
         """Receives remarks of the scheduler about a log that are not part of it."""
@@ -369,6 +369,10 @@ def _parts(blob: bytes, name: str) -> Iterator[m.BlobPart]:
 def _transport(where: Paths | Address, *, start: bool) -> Transport:
     if isinstance(where, Paths):
         return LocalTransport(where, start=start)
+    if where.others:
+        from weft.client.failover import FailoverTransport
+
+        return FailoverTransport(where)
     from weft.client.remote import RemoteTransport  # local clients do not need it
 
     return RemoteTransport(where)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
+from weft.client.failover import FailoverTransport
 from weft.client.remote import RemoteTransport
 from weft.endpoints.addresses import Address
 from weft.endpoints.credentials import Credentials
 from weft.endpoints.tls import fetch_authority
-from weft.errors import InputError
+from weft.errors import InputError, Unreachable
 from weft.wire import messages as m
 
 JOIN_TIMEOUT_S = 20.0
@@ -27,11 +30,20 @@ def join(where: Address, token: str, node: str) -> tuple[m.JoinReply, Credential
             f"this token is for a scheduler without a certificate, and {where} is on another machine",
             hint="on its machine: weft auth init --host NAME, start it again, and make a new token",
         )
-    ca = fetch_authority(where, fingerprint) if fingerprint else None
-    transport = RemoteTransport(where, Credentials("", ca))
+    ca = _authority(where, fingerprint) if fingerprint else None
+    transport = (FailoverTransport if where.others else RemoteTransport)(where, Credentials("", ca))
     transport.open()
     try:
         reply: m.JoinReply = transport.call("Join", m.JoinRequest(token=token, node=node), JOIN_TIMEOUT_S)
     finally:
         transport.close()
     return reply, Credentials(reply.token, ca)
+
+
+def _authority(where: Address, fingerprint: str) -> bytes:
+    """Return the certificate authority of the scheduler, from the first server that answers."""
+    *early, last = where.servers
+    for server in early:
+        with suppress(Unreachable, OSError):
+            return fetch_authority(server, fingerprint)
+    return fetch_authority(last, fingerprint)

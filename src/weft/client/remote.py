@@ -14,10 +14,10 @@ from functools import partial
 from typing import Any, Final
 
 from weft.client import unary
-from weft.client.transport import foreign_error, timeout_error
+from weft.client.transport import NotSent, foreign_error, timeout_error
 from weft.endpoints.addresses import Address
 from weft.endpoints.credentials import Credentials, find_credentials, is_listening, open_channel
-from weft.errors import Unreachable, WeftError
+from weft.errors import NotLeading, Unreachable, WeftError
 from weft.wire.failures import decode_error
 from weft.wire.service import call, method_of, service_of
 
@@ -29,8 +29,13 @@ MAX_UNARY_CALLS: Final = 3
 
 
 class RemoteTransport:
-    def __init__(self, where: Address, credentials: Credentials | None = None) -> None:
-        self.where, self._credentials = where, credentials
+    """Carries calls to one server. With `silence_s`, it gives up a server that has stopped after this time, and raises
+    NotSent for a request that the server did not get."""
+
+    def __init__(
+        self, where: Address, credentials: Credentials | None = None, *, silence_s: float | None = None
+    ) -> None:
+        self.where, self._credentials, self._silence_s = where, credentials, silence_s
         self._channel: Any = None
         self._methods: dict[str, Any] = {}
         self._unary_calls = 0
@@ -57,7 +62,21 @@ class RemoteTransport:
                 self._unary_calls += 1
                 return method_of(name).reply.FromString(self._call_alone(name, message, timeout_s))
         with self._translated_errors(timeout_s):
-            return self._method(name)(request, timeout=timeout_s)
+            if self._silence_s is None:
+                return self._method(name)(request, timeout=timeout_s)
+            return self._guarded(self._method(name, "future")(request, timeout=timeout_s), self._silence_s)
+
+    def _guarded(self, call: Any, silence_s: float) -> Any:
+        """Return the answer of a call, or cancel it if the server stops."""
+        import grpc
+
+        while True:
+            try:
+                return call.result(timeout=silence_s)
+            except grpc.FutureTimeoutError:
+                if not unary.greets(self.where, self._opened(), silence_s):
+                    call.cancel()
+                    raise Unreachable(f"the server at {self.where} has stopped answering\n  try again") from None
 
     def stream(self, name: str, request: Any, timeout_s: float | None = None) -> Iterator[Any]:
         with self._translated_errors(timeout_s):
@@ -87,22 +106,28 @@ class RemoteTransport:
     def _call_alone(self, name: str, message: bytes, timeout_s: float) -> bytes:
         """Make the call on a connection for it alone, and return the message of the answer."""
         try:
-            return unary.call(self.where, self._opened(), name, message, timeout_s)
+            return unary.call(self.where, self._opened(), name, message, timeout_s, self._silence_s)
         except unary.CallFailed as failure:
+            if self._silence_s is not None and not failure.is_sent:
+                raise NotSent(f"no server answers at {self.where}: {failure.details}") from None
             raise self._error_of(failure.code, failure.details, timeout_s) from None
 
     def _opened(self) -> Credentials:
         assert self._credentials is not None, "open() finds them"
         return self._credentials
 
-    def _method(self, name: str) -> Any:
+    def _method(self, name: str, variant: str = "") -> Any:
+        """Return a method; the variant `future` of it returns a future of the answer."""
         with self._lock:  # threads share the channel
             if self._channel is None:
+                if self._silence_s is not None and not unary.greets(self.where, self._opened(), self._silence_s):
+                    raise NotSent(f"no server answers at {self.where}")
                 self._channel = open_channel(self.where, self._opened())
-            if name not in self._methods:
-                metadata = self._opened().metadata()
-                self._methods[name] = partial(call(self._channel, name, service_of(name)), metadata=metadata)
-            return self._methods[name]
+            if name + variant not in self._methods:
+                found: Any = call(self._channel, name, service_of(name))
+                found = getattr(found, variant) if variant else found
+                self._methods[name + variant] = partial(found, metadata=self._opened().metadata())
+            return self._methods[name + variant]
 
     @contextmanager
     def _translated_errors(self, timeout_s: float | None) -> Iterator[None]:
@@ -119,6 +144,9 @@ class RemoteTransport:
 
     def _error_of(self, code: str, details: str, timeout_s: float | None) -> WeftError:
         """Return the error as the scheduler raised it, or why there is no answer."""
+        told = decode_error(details)
+        if code == "UNAVAILABLE" and isinstance(told, NotLeading):
+            return told
         if code == "UNAVAILABLE":
             from weft.client.diagnosis import diagnose
 
@@ -127,4 +155,4 @@ class RemoteTransport:
             return timeout_error(timeout_s, self.advice)
         if code == "UNIMPLEMENTED":
             return foreign_error(details, self.advice)
-        return decode_error(details) or WeftError(f"the scheduler failed: {code}: {details[:500]}\n  {self.advice}")
+        return told or WeftError(f"the scheduler failed: {code}: {details[:500]}\n  {self.advice}")

@@ -43,6 +43,10 @@ class Transport(Protocol):
         """Wait until the next call may find a scheduler. Raise if it was stopped on purpose or does not return."""
 
 
+class NotSent(Unreachable):
+    """The server could not be reached, or did not answer before it got the request: it did nothing."""
+
+
 def timeout_error(timeout_s: float | None, advice: str) -> Unreachable:
     return Unreachable(
         f"the scheduler has not answered for {timeout_s or 0:.0f} s: it hangs or is overloaded\n  {advice}"

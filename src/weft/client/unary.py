@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import socket
 import time
+from collections.abc import Callable
 from typing import Final
 
 from weft.endpoints.addresses import Address, resolve_local
@@ -23,18 +24,41 @@ KEEPALIVE_RETRY_S: Final = 10
 class CallFailed(Exception):
     """The call has a status other than OK: that of the answer, or without an answer, the one that a channel reports."""
 
-    def __init__(self, code: str, details: str) -> None:
+    def __init__(self, code: str, details: str, *, is_sent: bool = True) -> None:
         super().__init__(details)
         self.code, self.details = code, details
+        self.is_sent = is_sent
+        """False: the server has not received the request."""
 
 
-def call(where: Address, credentials: Credentials, name: str, message: bytes, timeout_s: float) -> bytes:
-    """Call a method, and return the message of the answer."""
+def call(
+    where: Address,
+    credentials: Credentials,
+    name: str,
+    message: bytes,
+    timeout_s: float,
+    silence_s: float | None = None,
+) -> bytes:
+    """Call a method, and return the message of the answer.
+
+    With `silence_s`, a server that has stopped is given up: it must greet within this time before it gets the request,
+    and after such a silence later, it must greet on another connection.
+    """
     until = time.monotonic() + timeout_s
     unary = UnaryCall(_headers(where, credentials, name, timeout_s), message)
     try:
-        with _connect(where, credentials.ca, timeout_s) as connection:
-            _exchange(connection, unary, until)
+        connection = _connect(where, credentials.ca, timeout_s) if silence_s is None else (
+            _greet(where, credentials, unary, min(timeout_s, silence_s))
+        )  # fmt: skip
+    except (OSError, Http2Error) as error:
+        expired = isinstance(error, TimeoutError) and time.monotonic() >= until
+        raise CallFailed("DEADLINE_EXCEEDED" if expired else "UNAVAILABLE", str(error), is_sent=False) from None
+    opening = unary.request if silence_s is not None else unary.greeting + unary.request
+    try:
+        with connection:
+            connection.sendall(opening)
+            while unary.status is None:
+                _await_answer(connection, unary, until, silence_s, lambda: greets(where, credentials, silence_s or 0.0))
     except TimeoutError as error:
         code = "DEADLINE_EXCEEDED" if time.monotonic() >= until else "UNAVAILABLE"
         raise CallFailed(code, str(error)) from None
@@ -55,18 +79,51 @@ def _headers(where: Address, credentials: Credentials, name: str, timeout_s: flo
     ]  # fmt: skip
 
 
-def _exchange(connection: socket.socket, unary: UnaryCall, until: float) -> None:
-    connection.sendall(unary.opening)
-    while unary.status is None:
-        left_s = until - time.monotonic()
-        if left_s <= 0:
-            raise TimeoutError
-        connection.settimeout(left_s)
-        data = connection.recv(CHUNK_BYTES)
-        if not data:
-            raise Http2Error("it closed the connection")
-        if answers := unary.receive(data):
-            connection.sendall(answers)
+def greets(where: Address, credentials: Credentials, timeout_s: float) -> bool:
+    """Return whether a server answers on a new connection. One that was stopped accepts it, but says nothing."""
+    try:
+        _greet(where, credentials, UnaryCall((), b""), timeout_s).close()
+    except (OSError, Http2Error):
+        return False
+    return True
+
+
+def _greet(where: Address, credentials: Credentials, unary: UnaryCall, timeout_s: float) -> socket.socket:
+    """Connect, and exchange greetings."""
+    connection = _connect(where, credentials.ca, timeout_s)
+    try:
+        connection.settimeout(timeout_s)
+        connection.sendall(unary.greeting)
+        _receive(connection, unary)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _await_answer(
+    connection: socket.socket, unary: UnaryCall, until: float, silence_s: float | None, greets: Callable[[], bool]
+) -> None:
+    """Wait for the next part of the answer. After `silence_s`, raise if the server does not greet either."""
+    left_s = until - time.monotonic()
+    if left_s <= 0:
+        raise TimeoutError
+    connection.settimeout(min(left_s, silence_s or left_s))
+    try:
+        _receive(connection, unary)
+    except TimeoutError:
+        if silence_s is None:
+            raise
+        if not greets():
+            raise Http2Error("it has stopped answering") from None
+
+
+def _receive(connection: socket.socket, unary: UnaryCall) -> None:
+    data = connection.recv(CHUNK_BYTES)
+    if not data:
+        raise Http2Error("it closed the connection")
+    if answers := unary.receive(data):
+        connection.sendall(answers)
 
 
 def _connect(where: Address, ca: bytes | None, timeout_s: float) -> socket.socket:

@@ -14,18 +14,38 @@ _HOST: Final = r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?\.?"
 _BRACKETS: Final = r"\[([0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*)\](?::([0-9]{1,5}))?"
 _PLAIN: Final = r"([^:]+):([0-9]{1,5})"
 EXAMPLES: Final = "such as localhost:50051, gpu-head:50051 or [::1]:50051"
+MAX_SERVERS: Final = 8
 
 
 class Address(NamedTuple):
+    """The address of a scheduler, or of its first server if it has several."""
+
     host: str
     port: int = DEFAULT_PORT
+    others: tuple[Address, ...] = ()
+    """The other servers of the same scheduler, one of which leads."""
 
     def __str__(self) -> str:
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+        first = f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+        return ",".join((first, *map(str, self.others)))
 
     @property
     def is_loopback(self) -> bool:
-        return is_loopback(self.host)
+        """True if all servers are on this machine."""
+        return all(is_loopback(each.host) for each in self.servers)
+
+    @property
+    def servers(self) -> tuple[Address, ...]:
+        """All servers, each as an address of one."""
+        return (Address(self.host, self.port), *self.others)
+
+
+def parse_scheduler(text: str, where: str = "") -> Address:
+    """Parse the address of a scheduler. Several servers are separated by commas: the first has the others."""
+    if text.count(",") >= MAX_SERVERS:
+        raise InputError(f"{text[:80]!r} names too many servers", where=where, hint=f"at most {MAX_SERVERS}")
+    first, *others = (parse_address(each, where) for each in text.split(","))
+    return first._replace(others=tuple(dict.fromkeys(each for each in others if each != first)))
 
 
 def parse_address(text: str, where: str = "") -> Address:

@@ -9,7 +9,7 @@ import os
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from weft.endpoints.addresses import Address, parse_address
+from weft.endpoints.addresses import Address, parse_scheduler
 from weft.endpoints.discovery import find_own_server
 from weft.endpoints.paths import home_folder
 from weft.errors import InputError
@@ -56,7 +56,7 @@ def effective_setting(key: str, flag: str | None = None, env: Mapping[str, str] 
 def scheduler_address(flag: str | None = None, env: Mapping[str, str] = os.environ) -> Address | None:
     """Return the scheduler's address; None selects the user's local scheduler."""
     value, origin = effective_setting("scheduler", flag, env)
-    return None if value == LOCAL else parse_address(value, origin)
+    return None if value == LOCAL else parse_scheduler(value, origin)
 
 
 def shared_folder(saved: str, env: Mapping[str, str] = os.environ) -> str:
@@ -102,7 +102,7 @@ def _default_scheduler(env: Mapping[str, str]) -> Setting:
 
 def _check_scheduler(given: Setting) -> None:
     if given.value != LOCAL:
-        parse_address(given.value, given.origin)
+        parse_scheduler(given.value, given.origin)
 
 
 def _check_shared(given: Setting) -> None:

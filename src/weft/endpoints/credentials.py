@@ -73,7 +73,18 @@ def _folder_name(where: Address, env: Mapping[str, str]) -> str:
 
 
 def find_credentials(where: Address, kind: Kind = "user", env: Mapping[str, str] = os.environ) -> Credentials:
-    """Return the credentials for this scheduler, or raise an error that says how to get them."""
+    """Return the credentials for this scheduler, or raise an error that says how to get them. Those for one of its
+    servers are valid for all."""
+    failures: list[NotPermitted | Unreachable] = []
+    for server in where.servers:
+        try:
+            return _find_credentials(server, kind, env)
+        except (NotPermitted, Unreachable) as error:
+            failures.append(error)
+    raise next((error for error in failures if isinstance(error, NotPermitted)), failures[0])
+
+
+def _find_credentials(where: Address, kind: Kind, env: Mapping[str, str]) -> Credentials:
     is_loopback = where.is_loopback
     for folder in (_folder_name(where, env), *_own_folders(where, env)):
         for name in _TOKEN_FILES[kind]:
@@ -115,7 +126,12 @@ def _join_hint(where: Address) -> str:
 
 
 def save_credentials(where: Address, kind: Kind, credentials: Credentials, env: Mapping[str, str] = os.environ) -> Path:
-    """Save credentials where `find_credentials` finds them, and return the path of the token file."""
+    """Save credentials for each server where `find_credentials` finds them. Return the path of the first token file."""
+    first, *_ = [_save_credentials(server, kind, credentials, env) for server in where.servers]
+    return first
+
+
+def _save_credentials(where: Address, kind: Kind, credentials: Credentials, env: Mapping[str, str]) -> Path:
     folder = credentials_folder(where, env)
     make_private(folder)
     if credentials.ca is not None:

@@ -16,7 +16,16 @@ from weft.journal.base import Journal, Store
 from weft.journal.jsonl import JsonlJournal, JsonlStore
 from weft.journal.memory import MemoryJournal
 
-__all__ = ["Journal", "JsonlJournal", "MemoryJournal", "Store", "is_postgres", "open_journal", "store_at"]
+__all__ = [
+    "Journal",
+    "JsonlJournal",
+    "MemoryJournal",
+    "Store",
+    "for_process",
+    "is_postgres",
+    "open_journal",
+    "store_at",
+]
 
 SCHEMES: Final = {".jsonl": "jsonl", ".db": "sqlite", ".sqlite": "sqlite"}
 """The store for a plain path, by its suffix."""
@@ -50,6 +59,20 @@ def store_at(url: str | os.PathLike[str]) -> Store:
     raise JournalError(
         f"no journal supports {scheme}:// URLs: use sqlite:///path or jsonl:///path, or postgresql://user@host/database"
     )
+
+
+def for_process(url: str) -> tuple[str, dict[str, str]]:
+    """Return the URL for the command line of a process, and variables for its environment: other users can read the
+    command line, so that it must not have a password."""
+    scheme, separator, rest = url.partition("://")
+    where, slash, path = rest.partition("/")
+    login, at, host = where.rpartition("@")
+    user, colon, password = login.partition(":")
+    if not (is_postgres(url) and colon):
+        return url, {}
+    from urllib.parse import unquote
+
+    return f"{scheme}{separator}{user}{at}{host}{slash}{path}", {"PGPASSWORD": unquote(password)}
 
 
 def is_postgres(url: str | os.PathLike[str]) -> bool:

@@ -40,6 +40,11 @@ class Journal(Protocol):
         ...
 
     @property
+    def waits(self) -> bool:
+        """True if calls wait for a network: the event loop of a server must not make them itself."""
+        ...
+
+    @property
     def torn(self) -> str | None:
         """One line about the unfinished fact that opening cut off after a crash; None if there was none."""
         ...

@@ -36,6 +36,8 @@ NAME_SUFFIX: Final = ".name"
 class JsonlJournal:
     """A journal that buffers appends until `flush`, `sync`, `read` or `close`, or until the buffer is full."""
 
+    waits = False
+
     def __init__(self, path: str | os.PathLike[str], *, readonly: bool = False) -> None:
         self.path = Path(path)
         self.torn: str | None = None

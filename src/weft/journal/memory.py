@@ -16,6 +16,7 @@ from weft.model import Fact
 class MemoryJournal:
     """A list of facts."""
 
+    waits = False
     torn: str | None = None
     url = "memory://"
     """A URL that no other process can open."""

@@ -5,12 +5,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-import platform
 import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -22,6 +20,7 @@ from weft.endpoints.paths import Paths
 from weft.engines.background import TaskSet
 from weft.errors import InputError
 from weft.inputs.locks import locked
+from weft.journal import is_postgres
 from weft.pools.provider import Site
 from weft.server.api.blobs import Blobs
 from weft.server.api.service import Service
@@ -30,55 +29,23 @@ from weft.server.auth.interceptor import AuthGateway
 from weft.server.backends.agents import agent_backend, check_settings
 from weft.server.controller import Controller
 from weft.server.maintenance import used_blobs
+from weft.server.plan import LEADER_LEASE_S, WILDCARDS, Plan, ServerStatus, own_address
 from weft.server.process import event_loop
-from weft.server.process.log_file import Format, log_to
+from weft.server.process.log_file import log_to
 from weft.server.rpc.handlers import scheduler_handler
 from weft.server.services.router_process import RouterProcess
 from weft.server.settings import Settings, load, save
 
 if TYPE_CHECKING:
     from weft.server.http.app import Web
+    from weft.server.leadership.turns import Turn
 
 DEFAULT_POLICY: Final = "balanced"
 GRACE_S: Final = 1.0
-WILDCARDS: Final = ("0.0.0.0", "::", "")
 CLUSTER_CHARS: Final = 12
 """Characters of the journal's name in the names of allocations."""
 log = logging.getLogger("weft.server")
-
-
-@dataclass(frozen=True)
-class Plan:
-    """The folder, address and settings of a server."""
-
-    folder: Path
-    host: str
-    port: int
-    settings: Settings
-    journal_url: str = ""
-    """Empty: a journal in the folder."""
-    metrics_port: int | None = None
-    metrics_host: str = "127.0.0.1"
-    log_format: Format = "text"
-    log_to_stderr: bool = False
-    router: Address | None = None
-    """Where the router of services listens; port 0: 8080 or a free one. None: no router is started."""
-    on_ready: Callable[[ServerStatus], None] = field(default=lambda _: None)
-    """Called when the server listens."""
-
-
-@dataclass(frozen=True)
-class ServerStatus:
-    """A server that has started to listen."""
-
-    pid: int
-    port: int
-    secure: bool
-    metrics_port: int | None
-    journal_url: str
-    nodes: int
-    jobs: int
-    """Jobs that have not ended."""
+__all__ = ["LEADER_LEASE_S", "Plan", "ServerStatus", "run", "saved_settings"]
 
 
 def saved_settings(folder: Path) -> Settings:
@@ -92,10 +59,23 @@ def run(plan: Plan) -> None:
     os.umask(0o077)
     here = Paths(plan.folder, plan.folder / "run", plan.journal_url)
     here.make()
+    if is_postgres(here.journal_url):
+        _run_shared(here, plan)
+        return
     with _exclusive(here.lock, plan), _exclusive(_journal_lock(here), plan):
         log_to(here.server_log, plan.log_format, stderr=plan.log_to_stderr)
         save(here.state, plan.settings)
-        event_loop.run(_serve(here, plan))
+        event_loop.run(serve(here, plan))
+
+
+def _run_shared(here: Paths, plan: Plan) -> None:
+    """Serve on a database that other servers may share: one of them leads."""
+    from weft.server.leadership.turns import SharedServer
+
+    with _exclusive(here.lock, plan):
+        log_to(here.server_log, plan.log_format, stderr=plan.log_to_stderr)
+        address = own_address(plan, plan.port)
+        event_loop.run(SharedServer(here, plan, address, serve, lambda: saved_settings(here.state)).run())
 
 
 def _journal_lock(here: Paths) -> Path:
@@ -114,10 +94,13 @@ def _exclusive(path: Path, plan: Plan) -> Iterator[None]:
         os.truncate(lock, 0)
 
 
-async def _serve(here: Paths, plan: Plan) -> None:
-    controller = Controller(here, plan.settings, agent_backend)
+async def serve(here: Paths, plan: Plan, turn: Turn | None = None) -> None:
+    """Serve until the end. A leader of several servers serves in turns, each until it is deposed or stopped."""
+    settings, led, tokens = (turn.settings, turn.parts, turn.tokens) if turn else (plan.settings, None, None)
+    controller = Controller(here, settings, agent_backend, led=led)
     endpoint = controller.ports.endpoint
-    gateway = AuthGateway(plan.folder, shares=controller.shares)
+    refusal = turn.refusal if turn else lambda: None
+    gateway = AuthGateway(plan.folder, tokens, controller.shares, refusal)
     _check_router(plan, gateway)
     web, interceptors = _build_web(controller, plan, gateway) if plan.metrics_port is not None else (None, ())
     server = gateway.server(*interceptors)
@@ -136,25 +119,21 @@ async def _serve(here: Paths, plan: Plan) -> None:
             await gateway.close()
             controller.journal.close()
         raise
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, controller.stop)
+    if turn is None:
+        for number in (signal.SIGTERM, signal.SIGINT):
+            asyncio.get_running_loop().add_signal_handler(number, controller.stop)
+    else:
+        turn.on_end(controller.stop)
     gateway.open()
     await server.start()
     controller.pools.open(
         _site(plan, port, controller.journal.name), gateway.tokens, gateway.material.ca if gateway.material else None
     )
-    state = controller.scheduler.state
-    waiting = len(state.jobs) - len(state.ended)
-    status = ServerStatus(
-        os.getpid(), port, gateway.material is not None, metrics_port, here.journal_url,
-        sum(host.alive for host in state.resources.nodes), waiting,
-    )  # fmt: skip
     router = _router(plan, here, port)
     if router is not None:
         controller.services.on_first_service = router.ensure
-    log.info("serving at %s:%d with %s, pid %d", plan.host, port, plan.settings.policy, os.getpid())
-    plan.on_ready(status)
+    log.info("serving at %s:%d with %s, pid %d", plan.host, port, settings.policy, os.getpid())
+    plan.on_ready(_status(controller, gateway, port, metrics_port))
     if web:
         web.ready = True
     tasks = TaskSet()
@@ -165,7 +144,7 @@ async def _serve(here: Paths, plan: Plan) -> None:
     await tasks.close()
     if endpoint is not None:
         endpoint.disconnect()
-    await server.stop(grace=GRACE_S)
+    await server.stop(grace=GRACE_S if turn is None or turn.refusal() is None else None)
     if web:
         await web.close()
     await gateway.close()
@@ -173,6 +152,14 @@ async def _serve(here: Paths, plan: Plan) -> None:
     if router is not None and not controller.scheduler.state.services.by_name:
         router.stop()
     log.info("done")
+
+
+def _status(controller: Controller, gateway: AuthGateway, port: int, metrics_port: int | None) -> ServerStatus:
+    state = controller.scheduler.state
+    return ServerStatus(
+        os.getpid(), port, gateway.material is not None, metrics_port, controller.paths.journal_url,
+        sum(host.alive for host in state.resources.nodes), len(state.jobs) - len(state.ended),
+    )  # fmt: skip
 
 
 def _check_router(plan: Plan, gateway: AuthGateway) -> None:
@@ -198,9 +185,9 @@ def _router(plan: Plan, here: Paths, port: int) -> RouterProcess | None:
 
 def _site(plan: Plan, port: int, journal_name: str) -> Site:
     """Return what the workers of pools must know to find this server."""
-    host = platform.node() if plan.host in WILDCARDS else plan.host
-    where = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-    return Site(journal_name[:CLUSTER_CHARS], where, is_loopback(host), (sys.executable, "-m", "weft"))
+    where = plan.peers or (own_address(plan, port),)
+    local = all(is_loopback(each.host) for each in where)
+    return Site(journal_name[:CLUSTER_CHARS], ",".join(map(str, where)), local, (sys.executable, "-m", "weft"))
 
 
 def _build_web(controller: Controller, plan: Plan, gateway: AuthGateway) -> tuple[Web, tuple[ServerInterceptor, ...]]:

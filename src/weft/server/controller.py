@@ -14,7 +14,7 @@ from weft.core.state.job import JobState
 from weft.core.state.state import State
 from weft.endpoints.paths import Paths
 from weft.engines.background import TaskSet
-from weft.errors import InputError, JournalError, Refused
+from weft.errors import Deposed, InputError, JournalError, Refused
 from weft.journal import open_journal
 from weft.server.backends.base import BuildBackend, Host, Order
 from weft.server.jobs.commands import JobCommands
@@ -26,11 +26,12 @@ from weft.server.pause_reasons import POLICY_FAILED
 from weft.server.pools.keeper import PoolKeeper
 from weft.server.process.clock import Clock
 from weft.server.process.cpu_shares import CpuShares
-from weft.server.process.slices import in_slices
+from weft.server.process.slices import at_once, in_slices
 from weft.server.replay import create_scheduler, dispose_scheduler, prepare_scheduler, replay
 from weft.server.restore import Recovery, highest_folder
 from weft.server.services.live import LiveServices
 from weft.server.settings import Settings, changed, save
+from weft.server.shared_files import FolderOnly, LedParts
 from weft.server.weaves.messages import DEFAULT_ORDER
 from weft.server.weaves.monitor import WeaveMonitor
 from weft.wire.views.jobs import ProgressView
@@ -42,18 +43,24 @@ log = logging.getLogger(__name__)
 
 
 class Controller:
-    """The server behind all its front ends."""
+    """The server behind all its front ends. `led` is what it has as the leader of several servers."""
 
     def __init__(
-        self, paths: Paths, settings: Settings, build: BuildBackend, recover: Recover = lambda _: None
+        self,
+        paths: Paths,
+        settings: Settings,
+        build: BuildBackend,
+        recover: Recover = lambda _: None,
+        led: LedParts | None = None,
     ) -> None:
         self.paths, self.settings, self.policy = paths, settings, settings.policy
-        self.journal = open_journal(paths.journal_url)
+        self.journal = open_journal(paths.journal_url) if led is None else led.journal
+        self.files = FolderOnly() if led is None else led.files
         if self.journal.torn:
             log.warning("%s", self.journal.torn)
         self.policy_error = ""
         """The policy's error; empty while it works. Until it works again, a FIFO scheduler keeps the state."""
-        self.scheduler = self._build_scheduler()
+        self.scheduler = led.scheduler if led is not None and led.scheduler is not None else self._build_scheduler()
         self.recovery = recover(self.scheduler.state)
         """Facts that the journal had lost and that were restored; None if nothing was missing."""
         if self.recovery is not None:
@@ -62,18 +69,19 @@ class Controller:
             self.journal.sync()
             self.scheduler = self._build_scheduler()
         self._min_id = highest_folder(paths.jobs) + 1
-        self.loop = Loop(self.scheduler, self.journal, Clock(self.scheduler.state.now), self._execute)
+        clock, writing = Clock(self.scheduler.state.now), () if led is None else (led.writer, led.leads)
+        self.loop = Loop(self.scheduler, self.journal, clock, self._execute, *writing)
         self.progress = Progress(self.loop, lambda: self.scheduler.state, lambda job, run: self.run_logs.tail(job, run))
         self.weaves = WeaveMonitor()
         ports = self.ports = build(
             Host(
                 self.loop, lambda: self.scheduler.state, paths, settings, self.progress.receive, self.journal.name,
-                self.weaves, lambda: self.weave_order,
+                self.weaves, lambda: self.weave_order, self.files, 0 if led is None else led.epoch,
             )
         )  # fmt: skip
         self.backend, self.inventory, self.run_logs = ports.backend, ports.inventory, ports.logs
         self.services = LiveServices(self.loop, lambda: self.scheduler.state)
-        self.requests = JobRequests(self.loop, paths.batches, lambda: self.commands)
+        self.requests = JobRequests(self.loop, paths.batches, lambda: self.commands, self.files)
         self.requests.load(self.scheduler.state.jobs)
         self.commands = self._new_commands()
         self.maintenance = Maintenance(self)
@@ -156,7 +164,12 @@ class Controller:
     # ---- recovery
 
     def _recover(self, error: Exception) -> None:
-        """Rebuild the state from the journal, because memory is ahead of it, and find the runs again."""
+        """Rebuild the state from the journal, because memory is ahead of it, and find the runs again. A deposed leader
+        ends instead: another server has the state."""
+        if isinstance(error, Deposed):
+            log.error("%s", error)
+            self.stopping.set()
+            return
         log.error("%s; rebuilding the state from the journal", error)
         self._rebuild()
         asyncio.get_running_loop().call_later(RETRY_S, self._reopen_backend)
@@ -188,12 +201,16 @@ class Controller:
             settings = changed(self.settings, **changes)
             self.ports.admission.check_settings(settings)
             await self._replace_scheduler(settings)
-            save(self.paths.state, settings)
+            self.files.changed(save(self.paths.state, settings))
 
     async def _replace_scheduler(self, settings: Settings, failure: str = "the policy fails") -> None:
         """Prepare another scheduler in slices, then swap it in at once."""
         try:
-            scheduler = await in_slices(prepare_scheduler(settings, self.journal))
+            prepared = prepare_scheduler(settings, self.journal)
+            # facts that wait for a network are read in a thread
+            ready = await (asyncio.to_thread(at_once, prepared) if self.journal.waits else in_slices(prepared))
+            await self.loop.until_written()
+            scheduler = at_once(ready.catch_up(self.journal))
         except (InputError, JournalError):
             raise
         except Exception as error:

@@ -1,7 +1,8 @@
 """The loop: it journals events together with the decisions that they lead to, and then executes the decisions.
 
 Everything that arrives while a batch is written forms the next batch: one transaction for all of it. No caller gets an
-answer and no decision is executed before the batch is on disk.
+answer and no decision is executed before the batch is on disk. A journal that waits for a network is written by a
+thread, and the event loop serves other calls meanwhile.
 """
 
 from __future__ import annotations
@@ -11,11 +12,13 @@ import logging
 import time
 import traceback
 from collections.abc import Callable, Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 from weft.core.scheduler import Scheduler
 from weft.engines.background import TaskSet
-from weft.errors import JournalError, Refused
+from weft.errors import Deposed, JournalError, Refused
 from weft.model import (
     Alarm,
     Continued,
@@ -54,15 +57,33 @@ class Store(Protocol):
     def sync(self) -> None: ...
 
 
+@dataclass(frozen=True)
+class Step:
+    """One batch after the scheduler has decided: what to journal, and whom to answer then."""
+
+    events: Sequence[Event]
+    decisions: Sequence[Decision]
+    replies: Sequence[tuple[asyncio.Future[Any], Any]]
+    failed: Exception | None
+    """The error of a policy."""
+    deciding_s: float
+
+
 class Loop:
+    """`thread` writes the journal; None: the event loop does. `leads` returns whether the server may answer calls."""
+
     def __init__(
         self,
         scheduler: Scheduler,
         journal: Store,
         clock: Clock,
         execute: Callable[[Decision | ExecutedEvent], None],
+        thread: Executor | None = None,
+        leads: Callable[[], bool] = lambda: True,
     ) -> None:
         self.scheduler, self._journal, self.clock, self._execute = scheduler, journal, clock, execute
+        self._thread, self._leads, self._is_writing = thread, leads, False
+        self._awaiting_write: list[asyncio.Future[None]] = []
         self._waiting: list[tuple[MakeEvents, asyncio.Future[Any] | None, Account | None]] = []
         self._orders: list[Decide] = []
         self._scheduled = self._is_open = False
@@ -109,7 +130,7 @@ class Loop:
         self._schedule()
 
     def _schedule(self) -> None:
-        if self._is_open and not self._scheduled and (self._waiting or self._orders):
+        if self._is_open and not self._scheduled and not self._is_writing and (self._waiting or self._orders):
             self._scheduled = True
             asyncio.get_running_loop().call_soon(self._process_batch)
 
@@ -119,6 +140,10 @@ class Loop:
         self._scheduled = False
         batch, self._waiting = self._waiting, []
         orders, self._orders = self._orders, []
+        if not self._leads():
+            for _, future, _ in batch:
+                _fail(future, _deposed())
+            return
         now = self.clock.now()
         events: list[Event] = []
         replies: list[tuple[asyncio.Future[Any], Any]] = []
@@ -138,50 +163,88 @@ class Loop:
             events += made
             if future is not None:
                 replies.append((future, reply))
-        has_failed = bool(events or orders) and not self._step(events, replies, orders)
+        if events or orders:
+            self._begin_write(self._decide(events, replies, orders))
+        else:
+            _answer(replies)
         bill.settle()
-        if has_failed:
-            return
-        for future, reply in replies:
-            if not future.done():
-                future.set_result(reply)
 
-    def _step(
-        self, events: list[Event], replies: Sequence[tuple[asyncio.Future[Any], Any]], orders: Sequence[Decide] = ()
-    ) -> bool:
+    def _decide(
+        self, events: list[Event], replies: Sequence[tuple[asyncio.Future[Any], Any]], orders: Sequence[Decide]
+    ) -> Step:
         failed: Exception | None = None
-        began = decided = time.perf_counter()
+        began = time.perf_counter()
         try:
-            try:
-                decisions = self.scheduler.step(*events) if events else []
-                for make in orders:
-                    decisions += make(self.scheduler, self.clock.now())
-            except Exception as error:  # a policy's fault: keep the events, decide nothing more
-                log.exception("the policy failed")
-                failed, decisions = error, []
-                events = [*events, Paused(self.clock.now(), POLICY_FAILED, describe_failure(error))]
-            decided = time.perf_counter()
-            self._journal.append(*events, *decisions)
+            decisions = self.scheduler.step(*events) if events else []
+            for make in orders:
+                decisions += make(self.scheduler, self.clock.now())
+        except Exception as error:  # a policy's fault: keep the events, decide nothing more
+            log.exception("the policy failed")
+            failed, decisions = error, []
+            events = [*events, Paused(self.clock.now(), POLICY_FAILED, describe_failure(error))]
+        return Step(events, decisions, replies, failed, time.perf_counter() - began)
+
+    def _begin_write(self, step: Step) -> None:
+        if self._thread is None:
+            self._end_write(step, self._write(step))
+            return
+        self._is_writing = True
+        writing = asyncio.get_running_loop().run_in_executor(self._thread, self._write, step)
+        writing.add_done_callback(lambda done: self._end_write(step, done.result()) if not done.cancelled() else None)
+
+    async def until_written(self) -> None:
+        """Wait until no batch is being written: until the caller waits again, the scheduler is not ahead of the
+        journal."""
+        while self._is_writing:
+            written = asyncio.get_running_loop().create_future()
+            self._awaiting_write.append(written)
+            await written
+
+    def _write(self, step: Step) -> float | JournalError:
+        """Write a step to disk. Return the seconds that it took, or the error."""
+        began = time.perf_counter()
+        try:
+            self._journal.append(*step.events, *step.decisions)
             self._journal.sync()  # on disk before anything acts on it, whatever the store
         except JournalError as error:
-            for future, _ in replies:
-                _fail(future, Refused(f"{error}\n  nothing was changed; free some space and try again"))
-            self.on_failure(error)
-            return False
-        self.on_step(decided - began, time.perf_counter() - decided)
-        self.on_facts(events, decisions)
-        if failed is not None:
-            self.on_failure(failed)
-        for event in events:
+            return error
+        return time.perf_counter() - began
+
+    def _end_write(self, step: Step, written: float | JournalError) -> None:
+        """Answer the callers and execute the decisions of a step that is on disk, or fail the calls."""
+        self._is_writing = False
+        if not isinstance(written, JournalError) and not self._leads():
+            written = _deposed()  # the facts are there, but only the next leader may act on them
+        if isinstance(written, JournalError):
+            for future, _ in step.replies:
+                _fail(future, written if isinstance(written, Deposed) else _unwritten(written))
+            self.on_failure(written)
+        else:
+            self._act(step, written)
+            _answer(step.replies)
+        self._wake_waiting()
+        self._schedule()
+
+    def _wake_waiting(self) -> None:
+        waiting, self._awaiting_write = self._awaiting_write, []
+        for each in waiting:
+            if not each.done():
+                each.set_result(None)
+
+    def _act(self, step: Step, writing_s: float) -> None:
+        self.on_step(step.deciding_s, writing_s)
+        self.on_facts(step.events, step.decisions)
+        if step.failed is not None:
+            self.on_failure(step.failed)
+        for event in step.events:
             if isinstance(event, Suspended | Continued | Unwoven):
                 self._carry_out(event)
-        for decision in decisions:
+        for decision in step.decisions:
             if type(decision) is Alarm:
                 self._set_alarm(decision.due)
             else:
                 self._carry_out(decision)
         self._tasks.spawn(self._notify())
-        return True
 
     def _carry_out(self, decision: Decision | ExecutedEvent) -> None:
         """Execute a decision or a user's order. A start that fails becomes an exit of the run; a stop that fails is
@@ -226,6 +289,9 @@ class Loop:
             self.wake()
 
     async def close(self) -> None:
+        """Process no more requests, and wait for the batch that is being written."""
+        self._is_open = False
+        await self.until_written()
         self._set_alarm(None)
         await self._tasks.close()
 
@@ -264,8 +330,24 @@ def describe_failure(error: Exception) -> str:
     return f"{type(error).__name__}: {error} ({last.filename}:{last.lineno}); set another policy, then weft resume"
 
 
+def _unwritten(error: JournalError) -> Refused:
+    return Refused(f"{error}\n  nothing was changed; free some space and try again")
+
+
+def _deposed() -> Deposed:
+    return Deposed("this server does not lead any more\n  try again: another server takes over")
+
+
+def _answer(replies: Sequence[tuple[asyncio.Future[Any], Any]]) -> None:
+    for future, reply in replies:
+        if not future.done():
+            future.set_result(reply)
+
+
 def _fail(future: asyncio.Future[Any] | None, error: BaseException) -> None:
-    if future is None:
+    if isinstance(error, Deposed) and future is None:
+        log.debug("an event is dropped: %s", error)
+    elif future is None:
         log.exception("could not process an event", exc_info=error)
     elif not future.done():
         future.set_exception(error)

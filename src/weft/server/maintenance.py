@@ -17,7 +17,7 @@ from weft.core.state.state import State
 from weft.endpoints.paths import Paths
 from weft.engines.background import TaskSet
 from weft.engines.process.output.logs import RUNS_KEPT, remove_old_runs
-from weft.journal import Journal, store_at
+from weft.journal import Journal, for_process, store_at
 from weft.model import Event, Paused, Purged, Resumed
 from weft.server.backends.base import RunLogs
 from weft.server.jobs.commands import JobCommands
@@ -27,6 +27,7 @@ from weft.server.pause_reasons import DISK_FLOOR, FILE_LIMIT
 from weft.server.process.memory import MemoryReturn
 from weft.server.restore import folder_number
 from weft.server.settings import Settings
+from weft.server.shared_files import SharedFiles
 
 PERIOD_S: Final = 5.0
 MIN_COMPACTION_FACTS: Final = 50_000
@@ -65,6 +66,7 @@ class Maintained(Protocol):
     commands: JobCommands
     progress: Progress
     run_logs: RunLogs
+    files: SharedFiles
 
 
 class Maintenance:
@@ -147,6 +149,7 @@ class Maintenance:
         for start in range(0, len(purged), MAX_REMOVED_FOLDERS):
             batch = [jobs / job for job in purged[start : start + MAX_REMOVED_FOLDERS]]
             await asyncio.to_thread(_remove_all, batch)
+            self._controller.files.removed(*batch)
 
     async def _remove_old_runs(self) -> None:
         """Remove the folders of old runs. Only jobs that hold GPUs get new runs, so only they can have too many."""
@@ -174,7 +177,7 @@ class Maintenance:
         """Back the journal up once a day, or soon after the start if the last backup is older."""
         if time.monotonic() - self._opened_at < BACKUP_DELAY_S:
             return
-        last = store_at(self._controller.paths.journal_url).backup_at()
+        last = await asyncio.to_thread(store_at(self._controller.paths.journal_url).backup_at)
         if last is not None and time.time() - last < BACKUP_PERIOD_S:
             return
         code = await self._run_journal_tool("backup")
@@ -182,8 +185,9 @@ class Maintenance:
 
     async def _run_journal_tool(self, verb: str) -> int:
         """Run `python -m weft.journal` in a process of low priority. Return its exit code."""
-        command = (sys.executable, "-m", "weft.journal", verb, self._controller.paths.journal_url)
-        process = await asyncio.create_subprocess_exec(*command)
+        url, variables = for_process(self._controller.paths.journal_url)
+        command = (sys.executable, "-m", "weft.journal", verb, url)
+        process = await asyncio.create_subprocess_exec(*command, env={**os.environ, **variables})
         return await process.wait()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+from dataclasses import dataclass
 from itertools import islice
 from typing import Final
 
@@ -38,33 +39,40 @@ def replay(scheduler: Scheduler, journal: Journal) -> None:
         gc.freeze()
 
 
-def prepare_scheduler(settings: Settings, journal: Journal) -> Steps[Scheduler]:
-    """Return a scheduler with all facts of a journal that grows meanwhile. Use it in the turn that returns it."""
+@dataclass
+class Prepared:
+    """A scheduler with the facts of a journal up to a position."""
+
+    scheduler: Scheduler
+    position: int = 0
+
+    def catch_up(self, journal: Journal) -> Steps[Scheduler]:
+        """Replay what the journal has more, until nothing is missing. Use the scheduler in the turn that returns it."""
+        while self.position < len(journal):
+            if self.position and journal.base > self.position:
+                raise JournalError(f"{journal.url}: a snapshot has replaced the facts after position {self.position}")
+            facts, self.position = journal.read(self.position), len(journal)
+            while some := list(islice(facts, SLICE_FACTS)):
+                self.scheduler.replay(some, more=True)
+                gc.freeze()  # the objects stay: the collector need not look at them
+                yield
+        self.scheduler.replay(())
+        return self.scheduler
+
+
+def prepare_scheduler(settings: Settings, journal: Journal) -> Steps[Prepared]:
+    """Return a scheduler with the facts of a journal that grows meanwhile. `catch_up` adds those that came since."""
     for attempt in range(1, MAX_ATTEMPTS + 1):
-        scheduler = create_scheduler(settings, settings.policy)
+        prepared = Prepared(create_scheduler(settings, settings.policy))
         base = journal.base
         try:
-            yield from _follow(scheduler, journal)
+            yield from prepared.catch_up(journal)
         except JournalError:
             if journal.base == base or attempt == MAX_ATTEMPTS:
                 raise
         else:
-            return scheduler
+            return prepared
     raise AssertionError("the last attempt returns or raises")
-
-
-def _follow(scheduler: Scheduler, journal: Journal) -> Steps[None]:
-    """Replay what the journal has, then what was added meanwhile, until nothing is missing."""
-    position = 0
-    while position < len(journal):
-        if position and journal.base > position:
-            raise JournalError(f"{journal.url}: a snapshot has replaced the facts after position {position}")
-        facts, position = journal.read(position), len(journal)
-        while some := list(islice(facts, SLICE_FACTS)):
-            scheduler.replay(some, more=True)
-            gc.freeze()  # the objects stay: the collector need not look at them
-            yield
-    scheduler.replay(())
 
 
 def dispose_scheduler(scheduler: Scheduler) -> Steps[None]:

@@ -89,8 +89,10 @@ def _invalid(path: Path, what: str) -> InputError:
     return InputError(what, where=str(path), hint=HINT)
 
 
-def save(state: Path, settings: Settings) -> None:
+def save(state: Path, settings: Settings) -> Path:
+    """Save the settings, and return their file."""
     write_atomic(state / FILE, json.dumps(asdict(settings), indent=2).encode())
+    return state / FILE
 
 
 def changed(settings: Settings, **given: Any) -> Settings:

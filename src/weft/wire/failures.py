@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from typing import Any, Final
 
-from weft.errors import InputError, JournalError, NotFound, NotPermitted, Refused, WeftError
+from weft.errors import InputError, JournalError, NotFound, NotLeading, NotPermitted, Refused, WeftError
 
 KINDS: Final[dict[str, type[WeftError]]] = {
-    kind.__name__: kind for kind in (NotFound, NotPermitted, Refused, JournalError)
+    kind.__name__: kind for kind in (NotFound, NotLeading, NotPermitted, Refused, JournalError)
 }
 
 

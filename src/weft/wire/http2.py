@@ -51,7 +51,8 @@ class Status(NamedTuple):
 
 
 class UnaryCall:
-    """A call. Send `opening`, pass received bytes to `receive` and send the bytes it returns, until `status` is set."""
+    """A call. Send `greeting` and `request`, pass received bytes to `receive`, and send the bytes that it returns. The
+    call is over when `status` is set."""
 
     def __init__(self, headers: Iterable[tuple[str, str]], message: bytes) -> None:
         block = hpack.encode(headers)
@@ -59,10 +60,13 @@ class UnaryCall:
             raise ValueError("too large for one call on a new connection")
         body = b"\0" + len(message).to_bytes(4) + message
         parts = [body[at : at + MAX_FRAME_BYTES] for at in range(0, len(body), MAX_FRAME_BYTES)]
-        self.opening: bytes = b"".join([
+        self.greeting: bytes = b"".join([
             PREFACE,
             _frame(SETTINGS, 0, 0, _NO_PUSH + _LARGE_WINDOW),
             _frame(WINDOW, 0, 0, (MAX_WINDOW_BYTES - FIRST_WINDOW_BYTES).to_bytes(4)),
+        ])  # fmt: skip
+        """The first bytes. A server that runs answers them, before there is any request."""
+        self.request: bytes = b"".join([
             _frame(HEADERS, END_HEADERS, STREAM, block),
             *(_frame(DATA, END_STREAM if part is parts[-1] else 0, STREAM, part) for part in parts),
         ])  # fmt: skip

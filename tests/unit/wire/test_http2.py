@@ -65,7 +65,8 @@ def split(stream: bytes) -> list[tuple[int, int, int, bytes]]:
 
 
 def test_the_request_follows_the_preface_and_the_settings() -> None:
-    opening = made(b"x" * 40_000).opening
+    call = made(b"x" * 40_000)
+    opening = call.greeting + call.request
     assert opening.startswith(http2.PREFACE)
     settings, window, head, *body = split(opening.removeprefix(http2.PREFACE))
     assert settings[:3] == (SETTINGS, 0, 0)
@@ -76,7 +77,7 @@ def test_the_request_follows_the_preface_and_the_settings() -> None:
 
 
 def test_a_request_must_fit_the_first_window() -> None:
-    assert made(b"x" * http2.MAX_CALL_BYTES).opening
+    assert made(b"x" * http2.MAX_CALL_BYTES).request
     with pytest.raises(ValueError, match="too large"):
         made(b"x" * (http2.MAX_CALL_BYTES + 1))
     with pytest.raises(ValueError, match="too large"):

@@ -26,6 +26,7 @@ EXAMPLE: Final = """examples:
   weft auth init --host gpu-head && weft server --host 0.0.0.0
   weft server --max-gpus-per-user 16 --max-queued-per-user 1000"""
 MAX_LEASE_S: Final = 7 * 86400.0
+MAX_LEADER_LEASE_S: Final = 600.0
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -42,6 +43,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("--policy", metavar="P", help="policy: NAME[:option=value...], see weft policies (balanced)")
     add("--placement", metavar="P", help="placement (default: the policy's)")
     add("--db", metavar="PATH", help="journal: a path or a URL (state.db in the server's folder)")
+    add(
+        "--peers",
+        metavar="A,B",
+        help="with --db postgresql://...: all servers on that database, HOST:PORT each, this one included",
+    )
+    add("--leader-lease", metavar="S", type=float, help="how long a silent leader of several servers leads (10)")
     add(
         "--schedule-interval",
         metavar="S",
@@ -117,10 +124,11 @@ def run(args: argparse.Namespace) -> int:
     if not args.port:
         args.port = _free_port()
     folder = server_folder(args.port)
-    settings = changed(cluster_main.saved_settings(folder), **_given(args))
+    settings = changed(cluster_main.saved_settings(folder), **_flags(args))
     plan = cluster_main.Plan(
         folder, args.host, args.port, settings, _journal_url(args.db), args.metrics_port,
         args.metrics_host or "127.0.0.1", args.log_format, args.log_stderr, _router(args),
+        _flags(args), _peers(args), cluster_main.LEADER_LEASE_S if args.leader_lease is None else args.leader_lease,
         lambda opened: _on_open(plan, opened),
     )  # fmt: skip
     cluster_main.run(plan)
@@ -152,6 +160,25 @@ def _free_port() -> int:
         return int(probe.getsockname()[1])
 
 
+def _flags(args: argparse.Namespace) -> dict[str, object]:
+    """Return the settings that were given; the others keep their saved values."""
+    return {key: value for key, value in _given(args).items() if value is not None}
+
+
+def _peers(args: argparse.Namespace) -> tuple[Address, ...]:
+    from weft.endpoints.addresses import parse_address
+    from weft.journal import is_postgres
+
+    if args.leader_lease is not None and not 1.0 <= args.leader_lease <= MAX_LEADER_LEASE_S:
+        raise InputError(
+            f"--leader-lease: {args.leader_lease:g} s is out of range", hint=f"give 1 to {MAX_LEADER_LEASE_S:.0f} s"
+        )
+    if (args.peers or args.leader_lease is not None) and not is_postgres(args.db or ""):
+        flag = "--peers" if args.peers else "--leader-lease"
+        raise InputError(f"{flag} needs a database that all servers share", hint="add --db postgresql://USER@HOST/NAME")
+    return tuple(parse_address(each, "--peers") for each in args.peers.split(",")) if args.peers else ()
+
+
 def _given(args: argparse.Namespace) -> dict[str, object]:
     if args.lease is not None and not 1.0 <= args.lease <= MAX_LEASE_S:
         raise InputError(f"--lease: {args.lease:g} s is out of range", hint=f"give 1 to {MAX_LEASE_S:,.0f} s")
@@ -181,15 +208,18 @@ def _print_next_steps(plan: Plan, opened: ServerStatus) -> None:
 
 def _lines(plan: Plan, opened: ServerStatus) -> list[tuple[str, str]]:
     from weft.endpoints.addresses import Address, is_loopback
+    from weft.journal.postgres.session import public_url
 
+    if opened.leader:
+        return [("standby", f"{Address(plan.host, opened.port)}; the leader is {opened.leader}"), _log_line(plan)]
     local = is_loopback(plan.host)
     name = "localhost" if local else "HOST"
     where = f"{name}:{opened.port}"
     found = [
         ("listens", f"{Address(plan.host, opened.port)}, {'this machine only' if local else 'over TLS'}"),
         ("policy", _policy(plan.settings)),
-        ("state", opened.journal_url),
-        ("log", str(plan.folder / "server.log")),
+        ("state", public_url(opened.journal_url)),
+        _log_line(plan),
     ]
     if opened.nodes or opened.jobs:
         found.append(("found", f"{plural(opened.nodes, 'worker')}, {plural(opened.jobs, 'unfinished job')}"))
@@ -203,6 +233,10 @@ def _lines(plan: Plan, opened: ServerStatus) -> list[tuple[str, str]]:
         ("workers", f"weft worker --scheduler {where}"),
         ("jobs", f"weft submit --scheduler {where} -- CMD"),
     ]
+
+
+def _log_line(plan: Plan) -> tuple[str, str]:
+    return ("log", str(plan.folder / "server.log"))
 
 
 def _policy(settings: Settings) -> str:

@@ -13,6 +13,7 @@ import re
 import signal
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -229,14 +230,14 @@ def _dial(scheduler: Address) -> Dial:
     """Return a function that connects. It reads the credentials each time, as they may have been renewed."""
     import grpc.aio
 
-    from weft.agent.connection import SchedulerChannel
+    from weft.agent.connection import SchedulerChannel, ServerCycle
     from weft.endpoints import credentials
 
-    def dial() -> SchedulerChannel:
+    def dial(server: Address) -> SchedulerChannel:
         found = credentials.find_credentials(scheduler, "worker")
-        return SchedulerChannel(credentials.open_channel(scheduler, found, grpc.aio), found.metadata())
+        return SchedulerChannel(credentials.open_channel(server, found, grpc.aio), found.metadata())
 
-    return dial
+    return ServerCycle([partial(dial, server) for server in scheduler.servers])
 
 
 def _advertised_address(text: str | None, scheduler: Address) -> tuple[str, int]:

@@ -43,6 +43,7 @@ _LAST: Final = (
 class PostgresJournal:
     """A journal that other processes may read while this one appends. See `.compaction` for its snapshot."""
 
+    waits = True
     torn: str | None = None
     """Always None: a transaction is never half there."""
 
@@ -53,7 +54,7 @@ class PostgresJournal:
         self._writer, self._reader = Session(url), Session(url)
         self.where = self._writer.where
         self._epoch, self._holder, self._now = 0, "", CLOCK
-        self._retry_until: Callable[[], float] = lambda: 0.0
+        self._may_retry: Callable[[], bool] = lambda: False
         try:
             if not readonly:
                 schema.create(self._reader)
@@ -70,10 +71,10 @@ class PostgresJournal:
         ((self._epoch,),) = self._reader.rows("read", "SELECT epoch FROM weft_leader")
         ((self._count,),) = self._reader.rows("read", _LAST)
 
-    def lead(self, epoch: int, holder: str, retry_until: Callable[[], float], now: str = CLOCK) -> None:
-        """Append as the leader of this epoch from now on. Until the monotonic time of `retry_until`, an append waits
-        for a database that is away."""
-        self._epoch, self._holder, self._retry_until, self._now = epoch, holder, retry_until, now
+    def lead(self, epoch: int, holder: str, may_retry: Callable[[], bool], now: str = CLOCK) -> None:
+        """Append as the leader of this epoch from now on. While `may_retry` holds, an append waits for a database that
+        is away."""
+        self._epoch, self._holder, self._may_retry, self._now = epoch, holder, may_retry, now
         ((self._count,),) = self._reader.rows("read", _LAST)
 
     def append(self, *facts: Fact) -> None:
@@ -86,7 +87,10 @@ class PostgresJournal:
         given = {"after": self._count, "epoch": self._epoch, "bodies": bodies, "holder": self._holder}
         if self._insert(statement, given, is_first=True) != len(bodies):
             raise Deposed(f"cannot append to {self.where}: another server has taken over")
-        self._count += len(bodies)
+        self._count_appended(facts)
+
+    def _count_appended(self, facts: tuple[Fact, ...]) -> None:
+        self._count += len(facts)
 
     def _insert(self, statement: str, given: dict[str, Any], *, is_first: bool = False) -> int:
         """Insert the rows, and return their number. After a broken connection, find out whether they are there."""
@@ -97,7 +101,7 @@ class PostgresJournal:
                     return expected
                 return self._writer.run("append to", statement, given)[0]
             except ConnectionLost:
-                if time.monotonic() >= self._retry_until():
+                if not self._may_retry():
                     raise
                 time.sleep(RETRY_S)
             except Conflict:

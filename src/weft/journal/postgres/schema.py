@@ -18,6 +18,17 @@ TABLES: Final = (
     "CREATE TABLE weft_leader ("
     "one boolean PRIMARY KEY DEFAULT true CHECK (one), epoch bigint NOT NULL, holder text NOT NULL,"
     " address text NOT NULL, lease_s double precision NOT NULL, renewed_at timestamptz NOT NULL)",
+    "CREATE SEQUENCE weft_file_versions",
+    "CREATE TABLE weft_files (name text PRIMARY KEY, body bytea, version bigint NOT NULL,"
+    " changed_at timestamptz NOT NULL)",
+    "CREATE INDEX weft_files_by_version ON weft_files (version)",
+    "CREATE TABLE weft_tokens ("
+    'id text PRIMARY KEY, kind text NOT NULL, hash bytea NOT NULL, role text NOT NULL, "user" text NOT NULL,'
+    " node text NOT NULL DEFAULT '', made_at double precision NOT NULL, made_by text NOT NULL,"
+    " expires_at double precision, used_at double precision, revoked_at double precision)",
+    "CREATE TABLE weft_blobs (name text PRIMARY KEY, bytes bigint NOT NULL, used_at timestamptz NOT NULL)",
+    "CREATE TABLE weft_blob_parts (name text REFERENCES weft_blobs ON DELETE CASCADE, number integer,"
+    " body bytea NOT NULL, PRIMARY KEY (name, number))",
     "INSERT INTO weft_leader VALUES (true, 0, '', '', 0, clock_timestamp())",
     "INSERT INTO weft_meta VALUES ('weft', 'journal')",
     f"INSERT INTO weft_meta VALUES ('format', '{FORMAT}')",

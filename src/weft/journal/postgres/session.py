@@ -35,7 +35,9 @@ def load_psycopg() -> Any:
 
 def public_url(url: str) -> str:
     """Return the URL without its password, for messages."""
-    scheme, _, rest = url.partition("://")
+    scheme, separator, rest = url.partition("://")
+    if not separator:
+        return url
     where, slash, path = rest.partition("/")
     user, at, host = where.rpartition("@")
     path = path.partition("?")[0]

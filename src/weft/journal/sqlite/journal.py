@@ -32,6 +32,8 @@ TABLES: Final = (
 class SqliteJournal:
     """A journal that other processes may read while this one appends. See `.compaction` for its snapshot."""
 
+    waits = False
+
     def __init__(self, path: str | os.PathLike[str], *, readonly: bool = False) -> None:
         self.path = Path(path)
         self.torn: str | None = None

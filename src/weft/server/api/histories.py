@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 from collections.abc import AsyncIterator
 from contextlib import suppress
 from typing import Final
 
 from weft.errors import WeftError
+from weft.journal import for_process
 from weft.wire import messages as m
 
 MAX_READERS: Final = 2
@@ -24,9 +26,10 @@ class Histories:
     async def stream(self, url: str) -> AsyncIterator[m.FactLines]:
         """Yield the facts of the journal's snapshot, page by page. A caller that goes away ends the reading."""
         async with self._free:
-            command = (sys.executable, "-m", "weft.journal", "history", url)
-            pipe = asyncio.subprocess.PIPE
-            process = await asyncio.create_subprocess_exec(*command, stdout=pipe, stderr=pipe)
+            shown, variables = for_process(url)
+            command = (sys.executable, "-m", "weft.journal", "history", shown)
+            pipe, env = asyncio.subprocess.PIPE, {**os.environ, **variables}
+            process = await asyncio.create_subprocess_exec(*command, stdout=pipe, stderr=pipe, env=env)
             assert process.stdout is not None
             assert process.stderr is not None
             errors = asyncio.create_task(process.stderr.read())

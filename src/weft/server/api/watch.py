@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
+from itertools import islice
 from typing import Final
 
 from weft.errors import JournalError, Refused
@@ -38,13 +39,15 @@ async def watch_facts(
     try:
         while position >= journal.base:
             try:
-                for fact in journal.read(position, page=FACTS_PER_PAGE):
-                    position += 1
-                    line = m.FactLine(position=position, json=encode_line(redacted_for(who, fact)))
-                    guard.sends(position, len(line.json))
-                    yield line
-                    guard.has_sent()
-                    await pause_payer()
+                facts = await _read(journal, position)
+                while page := await _next_page(journal, facts):
+                    for fact in page:
+                        position += 1
+                        line = m.FactLine(position=position, json=encode_line(redacted_for(who, fact)))
+                        guard.sends(position, len(line.json))
+                        yield line
+                        guard.has_sent()
+                        await pause_payer()
             except JournalError:
                 if position >= journal.base:
                     raise
@@ -54,6 +57,18 @@ async def watch_facts(
                     await changed.wait()
     finally:
         guard.close()
+
+
+async def _read(journal: Journal, position: int) -> Iterator[Fact]:
+    if not journal.waits:
+        return journal.read(position, page=FACTS_PER_PAGE)
+    return await asyncio.to_thread(journal.read, position, page=FACTS_PER_PAGE)
+
+
+async def _next_page(journal: Journal, facts: Iterator[Fact]) -> list[Fact]:
+    """Return the next facts, read in a thread if the journal waits for a network."""
+    some = islice(facts, FACTS_PER_PAGE)
+    return await asyncio.to_thread(list, some) if journal.waits else list(some)
 
 
 class StallGuard:

@@ -10,7 +10,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import grpc
 import grpc.aio
@@ -73,14 +73,23 @@ HINTS: Final[dict[Role, str]] = {
     "worker": "it is for weft worker alone; ask for your own token: weft auth token --user NAME",
 }
 WORKER_HINT: Final = "a worker needs a token of its kind; ask an admin for one: weft auth token --role worker"
+T = TypeVar("T")
 log = logging.getLogger(__name__)
 
 
 class AuthGateway:
-    """Authenticates the calls to one server. `folder` holds its tokens and certificates."""
+    """Authenticates the calls to one server. `folder` holds its tokens and certificates. `refusal` returns the error
+    for all calls while the server does not lead."""
 
-    def __init__(self, folder: Path, tokens: Tokens | None = None, shares: CpuShares | None = None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        tokens: Tokens | None = None,
+        shares: CpuShares | None = None,
+        refusal: Callable[[], WeftError | None] = lambda: None,
+    ) -> None:
         self.folder, self.tokens = folder, tokens or Tokens(folder)
+        self._refusal = refusal
         self._shares = shares or CpuShares(0.0)
         self.material = tls.load(folder)
         self._limiter = FailureLimiter()
@@ -126,11 +135,19 @@ class AuthGateway:
 
     def open(self) -> None:
         """Start ending the calls of revoked tokens."""
-        self._tasks.every(TOKEN_CHECK_S, self.end_revoked_calls, "checking tokens")
+        self._tasks.every(TOKEN_CHECK_S, self._check_tokens, "checking tokens")
 
     async def close(self) -> None:
         await self._tasks.close()
         self.tokens.close()
+
+    async def _check_tokens(self) -> None:
+        await self._off_loop(self.tokens.refresh)
+        self.end_revoked_calls()
+
+    async def _off_loop(self, work: Callable[..., T], *args: Any) -> T:
+        """Call a method of the tokens, in a thread if it waits for a network."""
+        return await asyncio.to_thread(work, *args) if self.tokens.is_remote else work(*args)
 
     def end_revoked_calls(self) -> None:
         """End the calls whose token is not valid any more."""
@@ -148,6 +165,8 @@ class AuthGateway:
 
     def authenticate(self, method: str, metadata: Mapping[str, str]) -> Caller | None:
         """Return the caller; None for the one method that needs no token. Raise if the call is not allowed."""
+        if (refusal := self._refusal()) is not None:
+            raise refusal
         check_protocol(metadata)
         if method == JOIN_METHOD:
             return None
@@ -162,6 +181,16 @@ class AuthGateway:
             hint = WORKER_HINT if who.role == "user" and method == ATTACH_METHOD else HINTS[who.role]
             raise NotPermitted(f"a token of role {who.role} may not call {method.rpartition('.')[2]}\n  {hint}")
         return who
+
+    async def find_caller(self, method: str, metadata: Mapping[str, str]) -> Caller | None:
+        """Authenticate a call. If its token is not known, look again: another process may have made it just now."""
+        try:
+            return self.authenticate(method, metadata)
+        except NotAuthenticated:
+            if not self.tokens.is_remote:
+                raise
+        await asyncio.to_thread(self.tokens.refresh)
+        return self.authenticate(method, metadata)
 
     def track(self, who: Caller) -> None:
         """Remember the call while it lasts, so that it can be ended."""
@@ -209,7 +238,7 @@ class AuthGateway:
     async def _join(self, request: m.JoinRequest, context: Any) -> m.JoinReply:
         await self._check_failures(context)
         try:
-            token, who = self.tokens.join(request.token, request.node)
+            token, who = await self._off_loop(self.tokens.join, request.token, request.node)
         except WeftError as error:
             if isinstance(error, NotPermitted):
                 await self._check_failures(context, error)
@@ -220,7 +249,8 @@ class AuthGateway:
     async def _manage(self, request: m.OperateRequest, context: Any) -> m.JsonReply:
         options = dict(pairs(request.options))
         try:
-            found = manage(self.tokens, self.material, caller().user, request.verb, options)
+            user = caller().user
+            found = await self._off_loop(manage, self.tokens, self.material, user, request.verb, options)
         except WeftError as error:
             await abort(context, error)
         log.info("%s: %s", caller().user, request.verb)
@@ -238,7 +268,7 @@ class Interceptor(grpc.aio.ServerInterceptor):
     async def intercept_service(self, continuation: Any, details: Any) -> Any:
         metadata = {key: value for key, value in details.invocation_metadata or () if isinstance(value, str)}
         try:
-            who = self._gateway.authenticate(details.method, metadata)
+            who = await self._gateway.find_caller(details.method, metadata)
         except WeftError as error:
             return self._gateway.refusal(error)
         if who is not None:

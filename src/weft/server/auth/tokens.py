@@ -1,43 +1,31 @@
 """The token store: the hash, user, role and expiry of each token.
 
 A token is `weft.ID.SECRET`. The id is not secret; lists show it. A join token, `weft-join.ID.SECRET.FINGERPRINT`, can
-be exchanged once for such a token. The fingerprint is that of the server's certificate authority. The store is an
-SQLite file, so that the server and commands on its machine can both write to it.
+be exchanged once for such a token. The fingerprint is that of the server's certificate authority. The store is a table
+(`token_tables`), so that the server and commands on its machine can both write to it.
 """
 
 from __future__ import annotations
 
 import hashlib
 import hmac
-import os
 import secrets
-import sqlite3
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from weft.endpoints.paths import make_private
 from weft.endpoints.private_files import read_private, write_private
-from weft.errors import InputError, NotFound, NotPermitted, WeftError
+from weft.errors import InputError, NotFound, NotPermitted
 from weft.server.auth.identity import ROLES, Caller, Role
+from weft.server.auth.token_tables import Row, SqliteTokenTable, TokenTable
 
-FILE: Final = "auth.db"
 OWN: Final = "weft"
 JOIN: Final = "weft-join"
 MAX_TOKEN_CHARS: Final = 400
 MAX_NAME_CHARS: Final = 64
-LOCK_TIMEOUT_S: Final = 5.0
 MIN_EXPIRY_S, MAX_EXPIRY_S = 1.0, 30 * 86400.0
 """The least and most seconds for which a join token may be valid."""
-SCHEMA: Final = """
-create table if not exists tokens (
-    id text primary key, kind text not null, hash blob not null, role text not null, user text not null,
-    node text not null default '', made_at real not null, made_by text not null, expires_at real, used_at real,
-    revoked_at real
-) strict
-"""
 _ALLOWED: Final = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-@")
 
 
@@ -59,19 +47,25 @@ def parse(text: str) -> Presented | None:
 
 
 class Tokens:
-    """The token store of one server."""
+    """The token store of one server, in its folder, or of several servers, in the table that they share."""
 
-    def __init__(self, folder: Path, now: Callable[[], float] = time.time) -> None:
-        make_private(folder)
-        self.path, self._now = folder / FILE, now
-        os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
-        with self._translate_errors():
-            self._db = sqlite3.connect(self.path, timeout=LOCK_TIMEOUT_S, isolation_level=None)
-            self._db.row_factory = sqlite3.Row
-            self._db.execute(SCHEMA)
+    def __init__(
+        self, folder: Path, now: Callable[[], float] = time.time, table: Callable[[], TokenTable] | None = None
+    ) -> None:
+        self._now = now
+        self._table = SqliteTokenTable(folder) if table is None else table()
+
+    @property
+    def is_remote(self) -> bool:
+        """True: calls other than `verify` and `is_valid` wait for a network."""
+        return self._table.is_remote
+
+    def refresh(self) -> None:
+        """Learn what other processes changed."""
+        self._table.refresh()
 
     def close(self) -> None:
-        self._db.close()
+        self._table.close()
 
     # ---- issuing
 
@@ -87,24 +81,18 @@ class Tokens:
         """Exchange a join token for a token of its user. A join token can be used once."""
         found = self._find(parse(text), JOIN)
         node = _check_node(node) if found["role"] == "worker" else ""
-        with self._translate_errors():
-            self._db.execute("begin immediate")
-            try:
-                if node and self._is_taken(node):
-                    raise NotPermitted(
-                        f"node {node} has a token already\n  revoke that one (weft auth list, weft auth revoke ID), "
-                        "or join as another: --node NAME"
-                    )
-                used = self._db.execute(
-                    "update tokens set used_at = ? where id = ? and used_at is null", (self._now(), found["id"])
+        with self._table.exclusive():
+            if node and self._is_taken(node):
+                raise NotPermitted(
+                    f"node {node} has a token already\n  revoke that one (weft auth list, weft auth revoke ID), "
+                    "or join as another: --node NAME"
                 )
-                if not used.rowcount:
-                    raise _already_used()
-                made, secret = self._add(OWN, found["role"], found["user"], node=node, by=f"join {found['id']}")
-            except BaseException:
-                self._db.execute("rollback")
-                raise
-            self._db.execute("commit")
+            used = self._table.change(
+                "update tokens set used_at = ? where id = ? and used_at is null", (self._now(), found["id"])
+            )
+            if not used:
+                raise _already_used()
+            made, secret = self._add(OWN, found["role"], found["user"], node=node, by=f"join {found['id']}")
         return f"{OWN}.{made}.{secret}", Caller(found["user"], found["role"], node, made)
 
     def issue_pool_token(self, pool: str, by: str) -> str:
@@ -114,15 +102,14 @@ class Tokens:
 
     def revoke_pool_tokens(self, pool: str) -> None:
         """Revoke the tokens of a pool that is gone."""
-        with self._translate_errors():
-            self._db.execute(
-                "update tokens set revoked_at = ? where revoked_at is null and role = 'worker' and node = ?",
-                (self._now(), f"{pool}-*"),
-            )
+        self._table.change(
+            "update tokens set revoked_at = ? where revoked_at is null and role = 'worker' and node = ?",
+            (self._now(), f"{pool}-*"),
+        )
 
     def _is_taken(self, node: str) -> bool:
         standing = "kind = ? and role = 'worker' and node = ? and revoked_at is null"
-        return self._db.execute(f"select 1 from tokens where {standing}", (OWN, node)).fetchone() is not None
+        return bool(self._table.rows(f"select id from tokens where {standing}", (OWN, node)))
 
     def write_owner_token(self, path: Path, user: str) -> str:
         """Return the owner's token, from a file for clients of the same user. Write a new one if it is not valid."""
@@ -139,12 +126,11 @@ class Tokens:
         self, kind: str, role: str, user: str, *, by: str, node: str = "", expires_at: float | None = None
     ) -> tuple[str, str]:
         made, secret = secrets.token_hex(6), secrets.token_urlsafe(32)
-        with self._translate_errors():
-            self._db.execute(
-                "insert into tokens (id, kind, hash, role, user, node, made_at, made_by, expires_at) "
-                "values (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                (made, kind, _hashed(secret), role, user, node, self._now(), by, expires_at),
-            )
+        self._table.change(
+            'insert into tokens (id, kind, hash, role, "user", node, made_at, made_by, expires_at) '
+            "values (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (made, kind, _hashed(secret), role, user, node, self._now(), by, expires_at),
+        )
         return made, secret
 
     # ---- checking and listing
@@ -156,11 +142,10 @@ class Tokens:
 
     def is_valid(self, key: str) -> bool:
         """Return whether the token with this id is still valid."""
-        with self._translate_errors():
-            found = self._db.execute("select * from tokens where id = ?", (key,)).fetchone()
+        found = self._table.find(key)
         return found is not None and not _invalid_because(found, self._now())
 
-    def _find(self, shown: Presented | None, kind: str) -> sqlite3.Row:
+    def _find(self, shown: Presented | None, kind: str) -> Row:
         if shown is None:
             raise NotPermitted("this is not a Weft token\n  copy all of it; weft auth token makes one")
         if shown.kind != kind:
@@ -169,10 +154,9 @@ class Tokens:
                 if kind == OWN
                 else "this is not a join token\n  weft auth token makes one"
             )
-        with self._translate_errors():
-            found = self._db.execute("select * from tokens where id = ? and kind = ?", (shown.id, kind)).fetchone()
-        right = hmac.compare_digest(found["hash"] if found else _NO_HASH, _hashed(shown.secret))
-        if found is None or not right:
+        found = self._table.find(shown.id)
+        right = hmac.compare_digest(bytes(found["hash"]) if found else _NO_HASH, _hashed(shown.secret))
+        if found is None or not right or found["kind"] != kind:
             raise NotPermitted("the scheduler does not know this token\n  ask for a new one and weft auth join again")
         if why := _invalid_because(found, self._now()):
             raise (
@@ -180,13 +164,11 @@ class Tokens:
                 if why == "used"
                 else NotPermitted(f"this token {why}\n  ask for a new one: weft auth token")
             )
-        row: sqlite3.Row = found
-        return row
+        return found
 
     def all(self) -> list[dict[str, Any]]:
         """Return all tokens, without their hashes."""
-        with self._translate_errors():
-            rows = self._db.execute("select * from tokens order by made_at, rowid").fetchall()
+        rows = self._table.rows("select * from tokens order by made_at, id")
         now = self._now()
         return [
             {"id": row["id"], "kind": "join" if row["kind"] == JOIN else "own", "role": row["role"],
@@ -197,21 +179,11 @@ class Tokens:
 
     def revoke(self, key: str) -> dict[str, Any]:
         """Revoke the token with this id."""
-        with self._translate_errors():
-            self._db.execute("update tokens set revoked_at = coalesce(revoked_at, ?) where id = ?", (self._now(), key))
+        self._table.change("update tokens set revoked_at = coalesce(revoked_at, ?) where id = ?", (self._now(), key))
         for each in self.all():
             if each["id"] == key:
                 return each
         raise NotFound(f"there is no token {key[:40]!r}\n  weft auth list shows their ids")
-
-    @contextmanager
-    def _translate_errors(self) -> Iterator[None]:
-        try:
-            yield
-        except sqlite3.Error as error:
-            raise WeftError(
-                f"cannot use {self.path}: {error}\n  check that the file is intact and the disk has space"
-            ) from None
 
 
 _NO_HASH: Final = bytes(32)
@@ -222,7 +194,7 @@ def _hashed(secret: str) -> bytes:
     return hashlib.sha256(secret.encode()).digest()
 
 
-def _invalid_because(row: sqlite3.Row, now: float) -> str:
+def _invalid_because(row: Row, now: float) -> str:
     if row["revoked_at"] is not None:
         return "is revoked"
     if row["used_at"] is not None:

@@ -37,6 +37,7 @@ class AgentInventory:
         if self._numbered.get(member.id) != numbers:
             self._numbered[member.id] = numbers
             write_atomic(self._path, json.dumps(self._numbered).encode())
+            self._host.files.changed(self._path)
         log.info("node %s has registered: %d GPUs, Weft %s", member.id, len(numbers), member.version)
 
     def nodes(self) -> Mapping[NodeId, NodeConnection]:

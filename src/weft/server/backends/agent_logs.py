@@ -28,7 +28,7 @@ class AgentLogs:
 
     def __init__(self, host: Host, registry: Callable[[], NodeRegistry], streams: Streams) -> None:
         self._host, self._registry, self._streams = host, registry, streams
-        self._tails, self._requests = LogTails(host.paths.jobs), LogRequests()
+        self._tails, self._requests = LogTails(host.paths.jobs, host.files.changed), LogRequests()
         self._nodes_by_run: dict[tuple[JobId, int], tuple[NodeId, ...]] = {}
         """The nodes of the latest runs of each job, by job and run."""
 

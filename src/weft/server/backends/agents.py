@@ -50,7 +50,7 @@ class AgentBackend:
         self._lease_s, self._margin_s = host.settings.lease_s, host.settings.margin_s or MARGIN_S
         self._heartbeat_s = min(heartbeat_s, self._lease_s / 4)
         self.streams = Streams()
-        self._checkpoints = Checkpoints(host.paths.jobs)
+        self._checkpoints = Checkpoints(host.paths.jobs, host.files.changed)
         self.quotas = Quotas(host.settings, host.paths.state)
         self._registry = self._new_registry()
         self.inventory = AgentInventory(
@@ -74,6 +74,7 @@ class AgentBackend:
             self._host.state(), self._host.loop.clock.now(), lease_s=self._lease_s, heartbeat_s=self._heartbeat_s,
             margin_s=self._margin_s, cluster=self._host.cluster, version=VERSION,
             checkpoint=self._checkpoints.of, order=self._host.order, weaves=self._host.weaves,
+            leader_epoch=self._host.leader_epoch,
         )  # fmt: skip
 
     # ---- opening and closing

@@ -22,6 +22,7 @@ from weft.server.jobs.admission import AdmissionRules, ClusterRules
 from weft.server.jobs.quotas import Quotas
 from weft.server.loop import Loop
 from weft.server.settings import Settings
+from weft.server.shared_files import FolderOnly, SharedFiles
 from weft.server.weaves.messages import DEFAULT_ORDER
 from weft.server.weaves.monitor import WeaveMonitor
 from weft.wire.messages import SchedulerMessage
@@ -60,6 +61,10 @@ class Host:
     """Receives the counters of woven runs."""
     order: Callable[[], str] = lambda: DEFAULT_ORDER
     """Returns how the members of a weave take turns."""
+    files: SharedFiles = field(default_factory=FolderOnly)
+    """Receives the names of changed files that the next leader needs."""
+    leader_epoch: int = 0
+    """The epoch under which this server leads; 0: it is the only one."""
 
 
 class Backend(Protocol):

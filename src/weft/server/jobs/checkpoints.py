@@ -6,6 +6,7 @@ import json
 import math
 import os
 import stat
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
@@ -33,8 +34,8 @@ class Checkpoints:
     """The checkpoints that the jobs of a cluster report, saved where `last_checkpoint` reads them. The start message of
     the next run, which may be on another node, carries them."""
 
-    def __init__(self, jobs: Path) -> None:
-        self._jobs = jobs
+    def __init__(self, jobs: Path, on_change: Callable[[Path], None] = lambda _: None) -> None:
+        self._jobs, self._on_change = jobs, on_change
 
     def keep(self, job: JobId, body: Any) -> None:
         """Save the checkpoint of a progress report, unless it is older than the saved one. Raise if it is invalid."""
@@ -44,6 +45,7 @@ class Checkpoints:
         path = self._path(job)
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         write_atomic(path, run_files.to_json(found))
+        self._on_change(path)
 
     def _known_at(self, job: JobId) -> float:
         try:

@@ -24,6 +24,7 @@ from weft.server.jobs.commands import JobCommands
 from weft.server.loop import RETRY_S, Loop
 from weft.server.process.cpu_shares import metered, pause_payer, payer
 from weft.server.process.slices import in_slices
+from weft.server.shared_files import SharedFiles
 from weft.wire.messages import ChangeReply, ChangeRequest, SubmitReply, SubmitRequest
 
 SLICE_JOBS: Final = 100
@@ -33,10 +34,10 @@ log = logging.getLogger(__name__)
 
 
 class JobRequests:
-    """Takes up submit and change requests. `folder` holds the batches that are being journalled."""
+    """Takes up submit and change requests. `folder` holds the batches that are being journalled; `files` are told."""
 
-    def __init__(self, loop: Loop, folder: Path, commands: Callable[[], JobCommands]) -> None:
-        self._loop, self._folder, self._commands = loop, folder, commands
+    def __init__(self, loop: Loop, folder: Path, commands: Callable[[], JobCommands], files: SharedFiles) -> None:
+        self._loop, self._folder, self._commands, self._files = loop, folder, commands, files
         self.open_batches: list[OpenBatch] = []
         self._by_key: dict[tuple[str, str], asyncio.Future[SubmitReply]] = {}
         """Requests with a key that are being taken up."""
@@ -93,6 +94,10 @@ class JobRequests:
         try:
             content = await in_slices(opened.batch.encode())
             await asyncio.to_thread(write_atomic, opened.path, content, durable=True)
+            await asyncio.to_thread(self._files.store, opened.path)
+        except JournalError:
+            self._close(opened)
+            raise
         except OSError as error:
             self.open_batches.remove(opened)
             raise Refused(
@@ -123,6 +128,7 @@ class JobRequests:
     def _close(self, opened: OpenBatch) -> None:
         self.open_batches.remove(opened)
         opened.path.unlink(missing_ok=True)
+        self._files.removed(opened.path)
 
     # ---- batches that a server has left unfinished
 

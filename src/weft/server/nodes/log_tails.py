@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
@@ -18,14 +19,16 @@ MAX_TAIL_BYTES: Final = 16 << 10
 class LogTails:
     """Files in the folders of the runs, one for each node of a gang. The first line is the offset in the log."""
 
-    def __init__(self, jobs: Path) -> None:
-        self._jobs = str(jobs)
+    def __init__(self, jobs: Path, on_change: Callable[[Path], None] = lambda _: None) -> None:
+        self._jobs, self._on_change = str(jobs), on_change
 
     def keep(self, node: NodeId, job: JobId, run: int, offset: int, text: bytes) -> None:
         folder = run_files.run_dir(self._jobs, job, run)
         run_files.make_run_dir(folder)
         start = max(len(text) - MAX_TAIL_BYTES, 0)
-        write_atomic(f"{folder}/{PREFIX}{node}", b"%d\n%b" % (offset + start, text[start:]))
+        path = Path(folder, PREFIX + node)
+        write_atomic(path, b"%d\n%b" % (offset + start, text[start:]))
+        self._on_change(path)
 
     def nodes(self, job: JobId, run: int) -> list[NodeId]:
         """Return the nodes of which a tail is kept."""

@@ -55,6 +55,9 @@ from weft.wire.protocol import PROTOCOL
 
 MISSED_HEARTBEATS: Final = 3
 """A node is silent after this many missed heartbeats."""
+LEADER_EPOCH_SHIFT: Final = 42
+"""The epochs of registrations under a later leader are higher than all before, whatever the clocks of servers say, and
+than those of a server that was alone, which are milliseconds since 1970."""
 SILENT: Final = Reason.NODE_SILENT
 """Why a silent node is cordoned."""
 LEAVING: Final = Reason.NODE_LEAVING
@@ -66,7 +69,7 @@ class NodeRegistry:
 
     The lease of every node in the state counts from `started_at`. `cluster` is the name of the journal. `checkpoint`
     looks up what earlier runs of a job recorded to resume from. `order` is how the members of weaves take turns;
-    `weaves` receives their counters.
+    `weaves` receives their counters. `leader_epoch` is that of the leader of several servers.
     """
 
     def __init__(
@@ -82,10 +85,12 @@ class NodeRegistry:
         checkpoint: Callable[[JobId], str] = lambda _: "",
         order: Callable[[], str] = lambda: DEFAULT_ORDER,
         weaves: WeaveMonitor | None = None,
+        leader_epoch: int = 0,
     ) -> None:
         self._lease_s, self._heartbeat_s, self._margin_s = lease_s, heartbeat_s, margin_s
         self._cluster, self._version = cluster, version
         self._epoch = 0
+        self._first_epoch = leader_epoch << LEADER_EPOCH_SHIFT
         self._by_conn: dict[int, RegisteredNode] = {}
         self._cordoned = {node for node, why in state.closed if why == SILENT}
         """Nodes that have been cordoned as silent."""
@@ -262,7 +267,7 @@ class NodeRegistry:
         return self._add(node, now)
 
     def _register(self, member: RegisteredNode, conn: int, hello: Hello, now: Seconds) -> None:
-        self._epoch = max(self._epoch + 1, int(now * 1000))
+        self._epoch = max(self._epoch + 1, self._first_epoch or int(now * 1000))
         member.conn, member.epoch, member.spec = conn, self._epoch, hello.node
         member.instance, member.version = hello.instance, hello.version
         member.hello_at = member.heartbeat_at = hello.at

@@ -6,7 +6,17 @@ from typing import Any, Final, NoReturn
 
 import grpc
 
-from weft.errors import InputError, JournalError, NotAuthenticated, NotFound, NotPermitted, Refused, WeftError
+from weft.errors import (
+    Deposed,
+    InputError,
+    JournalError,
+    NotAuthenticated,
+    NotFound,
+    NotLeading,
+    NotPermitted,
+    Refused,
+    WeftError,
+)
 from weft.wire.failures import encode_error
 
 CODES: Final[dict[type[WeftError], grpc.StatusCode]] = {
@@ -14,6 +24,8 @@ CODES: Final[dict[type[WeftError], grpc.StatusCode]] = {
     NotAuthenticated: grpc.StatusCode.UNAUTHENTICATED,
     NotPermitted: grpc.StatusCode.PERMISSION_DENIED,
     Refused: grpc.StatusCode.FAILED_PRECONDITION,
+    NotLeading: grpc.StatusCode.UNAVAILABLE,
+    Deposed: grpc.StatusCode.UNAVAILABLE,
     JournalError: grpc.StatusCode.RESOURCE_EXHAUSTED,
     InputError: grpc.StatusCode.INVALID_ARGUMENT,
 }

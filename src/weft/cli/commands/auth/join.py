@@ -14,12 +14,13 @@ from weft.cli import connection, render
 EXAMPLE: Final = """examples:
   weft auth join gpu-head:50051 weft-join.0a1b2c...
   weft auth join gpu-head:50051 - < token
+  weft auth join head-a:50051,head-b:50051 weft-join.0a1b2c...
   weft auth join gpu-head:50051 weft-join.0a1b2c... --node gpu7"""
 MAX_TOKEN_CHARS: Final = 1000
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("where", metavar="HOST:PORT", help="address of the scheduler")
+    parser.add_argument("where", metavar="HOST:PORT", help="address of the scheduler; of all its servers: A,B")
     parser.add_argument("token", metavar="TOKEN", help="token from weft auth token; -: standard input")
     parser.add_argument("--node", metavar="NAME", help="for a worker: its name (default: the host name)")
 
@@ -27,10 +28,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     connection.load_grpc()
     from weft.client.join import join
-    from weft.endpoints.addresses import parse_address
+    from weft.endpoints.addresses import parse_scheduler
     from weft.endpoints.credentials import save_credentials
 
-    where = parse_address(args.where)
+    where = parse_scheduler(args.where)
     token = sys.stdin.readline(MAX_TOKEN_CHARS) if args.token == "-" else args.token
     reply, credentials = join(where, token.strip(), args.node or socket.gethostname())
     path = save_credentials(where, "worker" if reply.role == "worker" else "user", credentials)
