@@ -45,9 +45,9 @@ def manage_tokens(args: argparse.Namespace, operation: Operation[V], **options: 
     from weft.server.auth import tls
     from weft.server.auth.identity import owner
     from weft.server.auth.token_admin import manage
-    from weft.server.auth.tokens import Tokens
+    from weft.server.auth.tokens import open_tokens
 
-    tokens = Tokens(folder)
+    tokens = open_tokens(folder)
     try:
         found = manage(tokens, tls.load(folder), owner().user, operation.verb, options)
     finally:

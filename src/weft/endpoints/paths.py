@@ -33,7 +33,8 @@ MAX_SOCKET_BYTES: Final = 100
 class Paths:
     """The files of one scheduler."""
 
-    def __init__(self, state: StrPath, runtime: StrPath, journal: str = "") -> None:
+    def __init__(self, state: StrPath, runtime: StrPath, journal: str = "", blobs: str = "") -> None:
+        self._blobs = blobs
         self._state, self._runtime = os.fspath(state), os.fspath(runtime)
         self.journal = journal
         """The URL or path of the journal; empty if it is in the state folder."""
@@ -75,7 +76,7 @@ class Paths:
     @property
     def blobs(self) -> Path:
         """Files that submitters have uploaded."""
-        return self.state / "blobs"
+        return _path(self._blobs) if self._blobs else self.state / "blobs"
 
     @property
     def batches(self) -> Path:

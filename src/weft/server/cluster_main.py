@@ -57,7 +57,7 @@ def run(plan: Plan) -> None:
     """Serve until SIGTERM or a shutdown request. Jobs keep running."""
     check_settings(plan.settings)
     os.umask(0o077)
-    here = Paths(plan.folder, plan.folder / "run", plan.journal_url)
+    here = Paths(plan.folder, plan.folder / "run", plan.journal_url, plan.blobs)
     here.make()
     if is_postgres(here.journal_url):
         _run_shared(here, plan)
@@ -104,7 +104,7 @@ async def serve(here: Paths, plan: Plan, turn: Turn | None = None) -> None:
     _check_router(plan, gateway)
     web, interceptors = _build_web(controller, plan, gateway) if plan.metrics_port is not None else (None, ())
     server = gateway.server(*interceptors)
-    service, blobs = Service(controller), Blobs(here.blobs)
+    service, blobs = Service(controller), Blobs(here.blobs, shared=led.blobs if led else None)
     server.add_generic_rpc_handlers(
         (scheduler_handler(service.methods), blobs.handler(), Terminals(controller).handler())
     )

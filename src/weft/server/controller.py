@@ -76,7 +76,7 @@ class Controller:
         ports = self.ports = build(
             Host(
                 self.loop, lambda: self.scheduler.state, paths, settings, self.progress.receive, self.journal.name,
-                self.weaves, lambda: self.weave_order, self.files, 0 if led is None else led.epoch,
+                self.weaves, lambda: self.weave_order, self.files, *((led.blobs, led.epoch) if led is not None else ()),
             )
         )  # fmt: skip
         self.backend, self.inventory, self.run_logs = ports.backend, ports.inventory, ports.logs

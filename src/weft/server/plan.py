@@ -39,6 +39,8 @@ class Plan:
     peers: tuple[Address, ...] = ()
     """All servers on one database, this one included; empty: it is alone."""
     leader_lease_s: float = LEADER_LEASE_S
+    blobs: str = ""
+    """The folder of uploaded files; empty: one in `folder`, and with several servers, also the database."""
     on_ready: Callable[[ServerStatus], None] = field(default=lambda _: None)
     """Called when the server listens."""
 

@@ -10,6 +10,7 @@ from typing import Protocol
 
 from weft.core.scheduler import Scheduler
 from weft.journal import Journal
+from weft.journal.postgres.blobs import BlobTable
 
 
 class SharedFiles(Protocol):
@@ -49,5 +50,7 @@ class LedParts:
     leads: Callable[[], bool]
     """Returns whether the server may answer calls."""
     epoch: int
+    blobs: BlobTable | None
+    """The uploaded files; None: in a folder that the servers share."""
     scheduler: Scheduler | None
     """A scheduler with the state of the journal; None: replay it."""

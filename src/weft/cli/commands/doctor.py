@@ -167,6 +167,7 @@ def _problems(here: Paths, found: DoctorView) -> list[str]:
         if why != Reason.PAUSED:
             problems.append(f"no new jobs start ({why}): {detail}")
     problems += found.pools or ()
+    problems += found.database or ()
     if found.free_mb is not None and found.free_mb < LOW_MB:
         problems.append(f"only {found.free_mb} MB of disk space are left for state and logs")
     for folder in (here.state, here.runtime):

@@ -5,6 +5,7 @@ The scheduler saves its settings: a start without flags uses the last ones."""
 from __future__ import annotations
 
 import argparse
+import os
 import signal
 import sys
 from contextlib import suppress
@@ -48,6 +49,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="A,B",
         help="with --db postgresql://...: all servers on that database, HOST:PORT each, this one included",
     )
+    add("--blobs", metavar="DIR", help="folder of uploaded files, if all servers share one (default: the database)")
     add("--leader-lease", metavar="S", type=float, help="how long a silent leader of several servers leads (10)")
     add(
         "--schedule-interval",
@@ -129,6 +131,7 @@ def run(args: argparse.Namespace) -> int:
         folder, args.host, args.port, settings, _journal_url(args.db), args.metrics_port,
         args.metrics_host or "127.0.0.1", args.log_format, args.log_stderr, _router(args),
         _flags(args), _peers(args), cluster_main.LEADER_LEASE_S if args.leader_lease is None else args.leader_lease,
+        os.path.abspath(args.blobs) if args.blobs else "",
         lambda opened: _on_open(plan, opened),
     )  # fmt: skip
     cluster_main.run(plan)

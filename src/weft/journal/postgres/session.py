@@ -84,11 +84,9 @@ class Session:
                 self._db.close()
                 self._db = None
 
-    def interrupt(self) -> None:
-        """Make a statement that another thread waits for fail soon. The lock is not needed, and not free."""
-        db = self._db
-        if db is not None:
-            db.cancel_safe(timeout=1.0)
+    def __del__(self) -> None:
+        if getattr(self, "_db", None) is not None:  # psycopg warns of connections that were left open
+            self._db.close()
 
     def _connect(self) -> Any:
         given = self._psycopg.conninfo.conninfo_to_dict(self.url)

@@ -12,6 +12,7 @@ from importlib.metadata import version
 from typing import Final, NamedTuple
 
 from weft.errors import InputError, UnknownName
+from weft.journal import Journal
 from weft.model import AdminAction, Cancelled, Event, GroupLimited, Paused, Resumed, Undeployed, Wake
 from weft.model.status import Reason
 from weft.server.admin import drain, pools, reconfigure
@@ -214,6 +215,7 @@ async def _doctor(request: AdminRequest) -> SchedulerView:
     """Describe the server. Safe to paste: no environment, command or name of a job. Its folders are for admins."""
     controller, is_admin = request.controller, request.who.role == "admin"
     state, summary = controller.scheduler.state, controller.inventory.summary()
+    journal_bytes, replicas = await _journal_figures(controller.journal)
     return SchedulerView(
         pid=os.getpid(),
         version=version("weft"),
@@ -237,13 +239,24 @@ async def _doctor(request: AdminRequest) -> SchedulerView:
         beat_s=summary.beat_s,
         state_dir=str(controller.paths.state) if is_admin else "",
         runtime_dir=str(controller.paths.runtime) if is_admin else "",
-        journal=JournalView(facts=len(controller.journal), bytes=controller.journal.check(0.0).size_bytes),
+        journal=JournalView(facts=len(controller.journal), bytes=journal_bytes),
+        database=replicas,
         jobs=JobCountsView(running=len(state.active), waiting=len(state.waiting), ended=len(state.ended)),
         enforced=list(ENFORCED),
         advisory=list(ADVISORY),
         idle_s=controller.settings.idle_s,
         pools=pool_problems(controller.pools) if state.pools.by_name else None,
     )
+
+
+async def _journal_figures(journal: Journal) -> tuple[int, list[str] | None]:
+    """Return the size of the journal, and the problems of its database if it is in one."""
+    if not journal.waits:
+        return journal.check(0.0).size_bytes, None
+    from weft.journal.postgres.replicas import replica_problems
+
+    health = await asyncio.to_thread(journal.check, 0.0)
+    return health.size_bytes, await asyncio.to_thread(replica_problems, journal.url)
 
 
 async def _shutdown(request: AdminRequest) -> ShutdownView:

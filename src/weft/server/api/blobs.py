@@ -13,9 +13,10 @@ from typing import Any, BinaryIO, Final
 
 import grpc
 
-from weft.endpoints.blob_folder import prune_blobs
+from weft.endpoints.blob_folder import STALE_S, prune_blobs
 from weft.endpoints.paths import make_private
 from weft.errors import InputError, NotFound, Refused, WeftError
+from weft.journal.postgres.blobs import BlobTable
 from weft.server.rpc.errors import abort
 from weft.server.rpc.handlers import handler
 from weft.wire import messages as m
@@ -28,13 +29,19 @@ _NAME: Final = re.compile(r"[0-9a-f]{64}")
 
 
 class Blobs:
-    """The blob store, in one folder."""
+    """The blob store, in one folder. `shared` stores the blobs for other servers, which do not have the folder."""
 
     def __init__(
-        self, folder: Path, *, max_blob_bytes: int = MAX_BLOB_BYTES, max_total_bytes: int = MAX_TOTAL_BYTES
+        self,
+        folder: Path,
+        *,
+        max_blob_bytes: int = MAX_BLOB_BYTES,
+        max_total_bytes: int = MAX_TOTAL_BYTES,
+        shared: BlobTable | None = None,
     ) -> None:
         make_private(folder)
         self._folder, self._max_blob, self._max_total = folder, max_blob_bytes, max_total_bytes
+        self._shared = shared
         self.prune(None)
 
     def handler(self) -> grpc.GenericRpcHandler:
@@ -44,6 +51,8 @@ class Blobs:
     def prune(self, used: Collection[str] | None) -> None:
         """Remove unfinished uploads, and blobs that no job uses. None: the used ones are not known."""
         prune_blobs(self._folder, used)
+        if self._shared is not None and used is not None:
+            self._shared.prune(used, STALE_S)
 
     async def put(self, parts: AsyncIterator[m.BlobPart], context: Any) -> m.BlobName:
         try:
@@ -63,7 +72,7 @@ class Blobs:
                 async for part in parts:
                     if part.sha256 and not size:
                         wanted = _checked_name(part.sha256)
-                        if (self._folder / wanted).exists():
+                        if (self._folder / wanted).exists() and (self._shared is None or wanted in self._shared.names):
                             os.utime(self._folder / wanted)
                             return wanted
                     size += len(part.bytes)
@@ -83,6 +92,8 @@ class Blobs:
                     f"the scheduler stores at most {self._max_total >> 30} GB of blobs\n  weft clean frees some"
                 )
             path.replace(self._folder / name)
+            if self._shared is not None:
+                await asyncio.to_thread(self._shared.store, self._folder / name)
             return name
         finally:
             path.unlink(missing_ok=True)
@@ -93,6 +104,8 @@ class Blobs:
     async def get(self, name: m.BlobName, context: Any) -> AsyncIterator[m.BlobPart]:
         try:
             path = self._folder / _checked_name(name.sha256)
+            if self._shared is not None and not path.exists():
+                await asyncio.to_thread(self._shared.fetch, path)
             if not path.exists():
                 raise NotFound(f"there is no blob {name.sha256}\n  submit the job again")
             with path.open("rb") as file:

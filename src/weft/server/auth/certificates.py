@@ -13,6 +13,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import (
+    BestAvailableEncryption,
     Encoding,
     NoEncryption,
     PrivateFormat,
@@ -23,6 +24,7 @@ from weft.endpoints.addresses import parse_address
 from weft.endpoints.paths import make_private
 from weft.endpoints.private_files import read_private, write_private
 from weft.errors import InputError, WeftError
+from weft.server.auth.shared_authority import SharedAuthority
 from weft.server.auth.tls import FOLDER, Material, load
 
 Key = ec.EllipticCurvePrivateKey
@@ -32,12 +34,16 @@ SERVER_DAYS: Final = 825
 LOOPBACK_NAMES: Final = ("localhost", "127.0.0.1", "::1")
 
 
-def init(folder: Path, hosts: Sequence[str]) -> tuple[Material, list[str]]:
-    """Make a certificate for these host names. The authority is made once, so that clients keep trusting it."""
+def init(folder: Path, hosts: Sequence[str], shared: SharedAuthority | None = None) -> tuple[Material, list[str]]:
+    """Make a certificate for these host names. The authority is made once, so that clients keep trusting it: in the
+    folder, or for several servers in `shared`."""
     names = list(dict.fromkeys([*LOOPBACK_NAMES, *(_checked_host(host) for host in hosts or _own_names())]))
     make_private(folder)
     make_private(folder / FOLDER)
-    ca, ca_key = _load_or_make_authority(folder / FOLDER)
+    tls = folder / FOLDER
+    ca, ca_key = _load_or_make_authority(tls) if shared is None else _shared_authority(shared)
+    if shared is not None:
+        write_private(tls / "ca.pem", _pem(ca))
     key, certificate = _make_certificate(names, ca, ca_key)
     write_private(folder / FOLDER / "server.key", _pem_of_key(key))
     write_private(folder / FOLDER / "server.pem", _pem(certificate) + _pem(ca))  # `join` checks the whole chain
@@ -67,6 +73,32 @@ def _load_or_make_authority(tls: Path) -> tuple[x509.Certificate, Key]:
         pass
     except ValueError as error:
         raise WeftError(f"{tls} is damaged: {error}\n  move it away, and run weft auth init again") from None
+    made, key = _make_authority()
+    write_private(tls / "ca.key", _pem_of_key(key))
+    write_private(tls / "ca.pem", _pem(made))
+    return made, key
+
+
+def _shared_authority(shared: SharedAuthority) -> tuple[x509.Certificate, Key]:
+    """Return the authority of several servers, and make it if there is none. Its key is stored encrypted."""
+    password = shared.password(must_exist=shared.load() is not None)
+    if (stored := shared.load()) is None:
+        made, key = _make_authority()
+        pem = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(password))
+        stored = shared.store(_pem(made), pem)
+    certificate, encrypted = stored
+    try:
+        known = load_pem_private_key(encrypted, password=password)
+    except ValueError:
+        raise WeftError(
+            f"{shared.key_file} is not the key of the authority in the database\n"
+            "  copy the key file of the server on which weft auth init ran first"
+        ) from None
+    assert isinstance(known, Key)
+    return x509.load_pem_x509_certificate(certificate), known
+
+
+def _make_authority() -> tuple[x509.Certificate, Key]:
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, f"Weft authority of {socket.gethostname()}"[:64])])
     identifier = x509.SubjectKeyIdentifier.from_public_key(key.public_key())
@@ -77,8 +109,6 @@ def _load_or_make_authority(tls: Path) -> tuple[x509.Certificate, Key]:
         .add_extension(identifier, critical=False)
         .sign(key, SHA256())
     )
-    write_private(tls / "ca.key", _pem_of_key(key))
-    write_private(tls / "ca.pem", _pem(made))
     return made, key
 
 

@@ -18,8 +18,10 @@ from typing import Any, Final, NamedTuple
 from weft.endpoints.private_files import read_private, write_private
 from weft.errors import InputError, NotFound, NotPermitted
 from weft.server.auth.identity import ROLES, Caller, Role
-from weft.server.auth.token_tables import Row, SqliteTokenTable, TokenTable
+from weft.server.auth.token_tables import PostgresTokenTable, Row, SqliteTokenTable, TokenTable
 
+DATABASE_FILE: Final = "database"
+"""The file in a server's folder with the URL of the database that it shares with others, for commands of its user."""
 OWN: Final = "weft"
 JOIN: Final = "weft-join"
 MAX_TOKEN_CHARS: Final = 400
@@ -36,6 +38,15 @@ class Presented(NamedTuple):
     id: str
     secret: str
     fingerprint: str = ""
+
+
+def open_tokens(folder: Path) -> Tokens:
+    """Open the tokens of the server in this folder: those of all servers, if it shares a database."""
+    try:
+        url = read_private(folder / DATABASE_FILE).decode().strip()
+    except FileNotFoundError:
+        return Tokens(folder)
+    return Tokens(folder, table=lambda: PostgresTokenTable(url))
 
 
 def parse(text: str) -> Presented | None:

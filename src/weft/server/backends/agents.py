@@ -15,6 +15,7 @@ from weft.core.scheduler import Scheduler
 from weft.core.state.job import JobState
 from weft.engines.background import TaskSet
 from weft.engines.process import lease
+from weft.journal.postgres.blobs import BlobTable
 from weft.model import Continued, Event, JobId, NodeId, Resumed, Seconds, Start, Suspended
 from weft.plugins import registry as plugins
 from weft.server.backends.agent_inventory import AgentInventory
@@ -184,15 +185,15 @@ class AgentBackend:
 class AgentAdmission:
     """Nodes come and go, so a job must only be valid. Users have quotas."""
 
-    def __init__(self, quotas: Quotas, numbers: GpuNumbers, blobs: Path) -> None:
+    def __init__(self, quotas: Quotas, numbers: GpuNumbers, blobs: Path, shared: BlobTable | None = None) -> None:
         self.quotas: Quotas | None = quotas
-        self._numbers, self._blobs = numbers, blobs
+        self._numbers, self._blobs, self._shared = numbers, blobs, shared
 
     def check_settings(self, settings: Settings) -> None:
         check_settings(settings)
 
     def rules(self, scheduler: Scheduler) -> ClusterRules:
-        return ClusterRules(scheduler.state, self._numbers, self._blobs)
+        return ClusterRules(scheduler.state, self._numbers, self._blobs, self._shared)
 
 
 def check_settings(settings: Settings) -> None:
@@ -204,7 +205,7 @@ def check_settings(settings: Settings) -> None:
 def agent_backend(host: Host) -> BackendPorts:
     """Build the backend of a cluster. Agents connect to the port of the server."""
     backend = AgentBackend(host)
-    admission = AgentAdmission(backend.quotas, backend.inventory.numbers, host.paths.blobs)
+    admission = AgentAdmission(backend.quotas, backend.inventory.numbers, host.paths.blobs, host.blobs)
     return BackendPorts(
         backend, backend.inventory, backend.logs, admission, endpoint=Agents(backend), reset=backend.reset,
         send_to=backend.send_to,

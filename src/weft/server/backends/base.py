@@ -15,6 +15,7 @@ from weft.core.state.job import JobState
 from weft.core.state.state import State
 from weft.endpoints.paths import Paths
 from weft.engines.process.output.logs import MISSING, LogPart
+from weft.journal.postgres.blobs import BlobTable
 from weft.model import Continued, Decision, JobId, NodeId, Suspended, Unwoven
 from weft.server.gpu_numbers import GpuNumbers
 from weft.server.inventory import BackendSummary, GpuUsage, NodeConnection
@@ -63,6 +64,8 @@ class Host:
     """Returns how the members of a weave take turns."""
     files: SharedFiles = field(default_factory=FolderOnly)
     """Receives the names of changed files that the next leader needs."""
+    blobs: BlobTable | None = None
+    """Uploaded files that are not in the folder alone."""
     leader_epoch: int = 0
     """The epoch under which this server leads; 0: it is the only one."""
 

@@ -14,6 +14,7 @@ from weft.core.planning.feasibility import Feasible
 from weft.core.ports import Placement
 from weft.core.state.state import State
 from weft.errors import InputError
+from weft.journal.postgres.blobs import BlobTable
 from weft.model import Job, Node, NodeId, Task
 from weft.model.slots import format_message
 from weft.server.gpu_numbers import GpuNumbers
@@ -115,11 +116,13 @@ class SingleNodeRules:
 class ClusterRules:
     """The rules of a cluster. A job that fits nowhere waits: a node that can hold it may join.
 
-    `blobs` is the folder of uploaded files; None: it is not known which there are.
+    `blobs` is the folder of uploaded files; None: it is not known which there are. `shared` has those of all servers.
     """
 
-    def __init__(self, state: State, numbers: GpuNumbers, blobs: Path | None = None) -> None:
-        self._state, self.numbers, self._blobs = state, numbers, blobs
+    def __init__(
+        self, state: State, numbers: GpuNumbers, blobs: Path | None = None, shared: BlobTable | None = None
+    ) -> None:
+        self._state, self.numbers, self._blobs, self._shared = state, numbers, blobs, shared
 
     def begin(self) -> None:
         """Do nothing: no result is kept between two jobs."""
@@ -147,7 +150,9 @@ class ClusterRules:
         return not living or any(node.gpus for node in living)
 
     def has_snapshot(self, name: str) -> bool:
-        return self._blobs is None or (self._blobs / name).exists()
+        if self._blobs is None or (self._blobs / name).exists():
+            return True
+        return self._shared is not None and name in self._shared.names
 
     def check(self, job: Job) -> None:
         for key, value, most in (

@@ -13,14 +13,16 @@ from dataclasses import dataclass, field
 
 from weft.endpoints.addresses import Address
 from weft.endpoints.paths import Paths
+from weft.endpoints.private_files import write_private
 from weft.engines.background import TaskSet
 from weft.errors import NotLeading, WeftError
+from weft.journal.postgres.blobs import BlobTable
 from weft.journal.postgres.files import FileTable
 from weft.journal.postgres.journal import PostgresJournal
 from weft.journal.postgres.lease import LeaderLease
 from weft.server.auth.interceptor import AuthGateway
 from weft.server.auth.token_tables import PostgresTokenTable
-from weft.server.auth.tokens import Tokens
+from weft.server.auth.tokens import DATABASE_FILE, Tokens
 from weft.server.leadership.file_mirror import FileFollower, FileMirror
 from weft.server.leadership.lead import Lead
 from weft.server.leadership.standby import Standby
@@ -82,6 +84,7 @@ class SharedServer:
         for number in (signal.SIGTERM, signal.SIGINT):
             asyncio.get_running_loop().add_signal_handler(number, self.stopping.set)
         url, is_first = self.here.journal_url, True
+        write_private(self.here.state / DATABASE_FILE, f"{url}\n".encode())
         lease = LeaderLease(url, self.holder, str(self.address), self.plan.leader_lease_s)
         journal = await asyncio.to_thread(PostgresJournal, url)
         try:
@@ -134,7 +137,8 @@ class SharedServer:
             files = await asyncio.to_thread(self._open_files, lead)
             settings, scheduler = await asyncio.to_thread(standby.finish, journal)
             files.changed(save(self.here.state, settings))
-            parts = LedParts(journal, files, lead.writer, lead.leads, lead.epoch, scheduler)
+            blobs = None if self.plan.blobs else await asyncio.to_thread(BlobTable, self.here.journal_url)
+            parts = LedParts(journal, files, lead.writer, lead.leads, lead.epoch, blobs, scheduler)
             turn = Turn(lead, parts, settings, await self._tokens(), self.stopping)
             try:
                 await self.serve(self.here, self.plan, turn)

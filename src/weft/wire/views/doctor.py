@@ -54,6 +54,7 @@ class SchedulerView(Answer):
     OPTIONAL: ClassVar[Mapping[str, str]] = {
         "nodes": "nodes", "lease_s": "lease_s", "beat_s": "beat_s", "recovered": "recovered",
         "limits": "limits", "shared": "shared", "shared_problem": "shared_problem", "pools": "pools",
+        "database": "database",
     }  # fmt: skip
 
     pid: int | None = None
@@ -90,6 +91,8 @@ class SchedulerView(Answer):
     idle_s: float = 0.0
     pools: Sequence[str] | None = None
     """Problems of pools: paused after failures, or not reachable; None: there are no pools."""
+    database: Sequence[str] | None = None
+    """Problems of the PostgreSQL that several servers share; None: the journal is elsewhere."""
 
 
 class DoctorView(Answer):
@@ -101,7 +104,7 @@ class DoctorView(Answer):
         for name in (
             "versions", "policy", "paused_for", "node", "nodes", "gpus", "gpus_from", "driver", "cpus", "ram_mb",
             "limits", "shared", "shared_problem", "lease_s", "beat_s", "recovered", "journal", "jobs", "enforced",
-            "advisory", "idle_s", "pools",
+            "advisory", "idle_s", "pools", "database",
         )
     }  # fmt: skip
 
@@ -136,6 +139,7 @@ class DoctorView(Answer):
     advisory: Sequence[str] | None = None
     idle_s: float | None = None
     pools: Sequence[str] | None = None
+    database: Sequence[str] | None = None
     checks: Sequence[StepView] = ()
     """The checks of `weft node check`, of this machine."""
     problems: Sequence[str] = ()
