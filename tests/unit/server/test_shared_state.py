@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from hashlib import sha256
 from pathlib import Path
@@ -74,6 +75,17 @@ def test_a_deposed_leader_changes_no_file(url: str, tmp_path: Path) -> None:
     assert old.read("settings.json") == b"of b"
     FileFollower(old, tmp_path).follow()
     assert (tmp_path / "settings.json").read_bytes() == b"of b"
+
+
+def test_limits_that_an_admin_has_edited_here_are_newer_than_the_stored_ones(url: str, tmp_path: Path) -> None:
+    table = led(url, "a")
+    table.put([("limits.json", b"stored"), ("settings.json", b"stored")])
+    for name in ("limits.json", "settings.json"):
+        (tmp_path / name).write_text("edited")
+        os.utime(tmp_path / name, (time.time() + 60, time.time() + 60))
+    FileFollower(table, tmp_path).follow()
+    assert (tmp_path / "limits.json").read_text() == "edited"
+    assert (tmp_path / "settings.json").read_text() == "stored"
 
 
 def test_tokens_are_valid_on_all_servers_and_revoked_on_all(url: str, tmp_path: Path) -> None:

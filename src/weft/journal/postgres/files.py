@@ -31,6 +31,8 @@ class StoredFile(NamedTuple):
     body: bytes | None
     """None: the file was removed."""
     version: int
+    changed_at: float
+    """In seconds since 1970, by the clock of the database."""
 
 
 class FileTable:
@@ -61,10 +63,12 @@ class FileTable:
     def changes(self, after: int) -> list[StoredFile]:
         """Return the next changes after a version, oldest first; at most PAGE_FILES."""
         found = self._session.rows(
-            "read", "SELECT name, body, version FROM weft_files WHERE version > %s ORDER BY version LIMIT %s",
+            "read",
+            "SELECT name, body, version, extract(epoch FROM changed_at)::float8 FROM weft_files"
+            " WHERE version > %s ORDER BY version LIMIT %s",
             (after, PAGE_FILES),
-        )  # fmt: skip
-        return [StoredFile(name, None if body is None else bytes(body), version) for name, body, version in found]
+        )
+        return [StoredFile(name, None if body is None else bytes(body), *rest) for name, body, *rest in found]
 
     def read(self, name: str) -> bytes | None:
         found = self._session.rows("read", "SELECT body FROM weft_files WHERE name = %s AND body IS NOT NULL", (name,))

@@ -1,4 +1,4 @@
-"""Whether a failover of the database itself can lose facts: replicas that a commit does not wait for."""
+"""Warnings about replicas that a commit does not wait for: a failover of the database itself can lose facts then."""
 
 from __future__ import annotations
 

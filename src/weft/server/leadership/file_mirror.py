@@ -7,6 +7,7 @@ The other servers copy the changes to their folders, so that any of them can lea
 from __future__ import annotations
 
 import logging
+import os
 import shutil
 import threading
 import time
@@ -15,11 +16,13 @@ from typing import Final
 
 from weft.errors import Deposed, JournalError
 from weft.inputs.atomic import write_atomic
-from weft.journal.postgres.files import PAGE_FILES, FileTable
+from weft.journal.postgres.files import PAGE_FILES, FileTable, StoredFile
 
 FLUSH_S: Final = 0.2
 """The longest time from a change to its copy, unless the database is slow."""
 MAX_FLUSH_FILES: Final = 200
+EDITED_BY_HAND: Final = ("limits.json",)
+"""Files that an admin edits in the folder of a server. The newest one wins when that server starts."""
 CLOSE_TIMEOUT_S: Final = 10.0
 log = logging.getLogger(__name__)
 
@@ -108,7 +111,7 @@ class FileFollower:
         """Copy all changes since the last call. It waits for the database."""
         while found := self._table.changes(self._version):
             for each in found:
-                self._apply(each.name, each.body)
+                self._apply(each)
             self._version = found[-1].version
             if len(found) < PAGE_FILES:
                 return
@@ -116,13 +119,16 @@ class FileFollower:
     def close(self) -> None:
         self._table.close()
 
-    def _apply(self, name: str, body: bytes | None) -> None:
-        path = self._folder / name
+    def _apply(self, file: StoredFile) -> None:
+        path, body = self._folder / file.name, file.body
         if not path.resolve().is_relative_to(self._folder.resolve()):
-            log.error("the database has a file outside of the server's folder: %s", name[:200])
+            log.error("the database has a file outside of the server's folder: %s", file.name[:200])
+        elif file.name in EDITED_BY_HAND and path.exists() and path.stat().st_mtime > file.changed_at:
+            return  # an admin has changed it here since; the leader copies it to the database
         elif body is not None:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             write_atomic(path, body)
+            os.utime(path, (file.changed_at, file.changed_at))
         else:
             path.unlink(missing_ok=True)
             _remove_empty(path.parent, self._folder)

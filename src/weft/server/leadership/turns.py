@@ -23,7 +23,7 @@ from weft.journal.postgres.lease import LeaderLease
 from weft.server.auth.interceptor import AuthGateway
 from weft.server.auth.token_tables import PostgresTokenTable
 from weft.server.auth.tokens import DATABASE_FILE, Tokens
-from weft.server.leadership.file_mirror import FileFollower, FileMirror
+from weft.server.leadership.file_mirror import EDITED_BY_HAND, FileFollower, FileMirror
 from weft.server.leadership.lead import Lead
 from weft.server.leadership.standby import Standby
 from weft.server.plan import Plan, ServerStatus
@@ -137,6 +137,9 @@ class SharedServer:
             files = await asyncio.to_thread(self._open_files, lead)
             settings, scheduler = await asyncio.to_thread(standby.finish, journal)
             files.changed(save(self.here.state, settings))
+            for edited in (self.here.state / name for name in EDITED_BY_HAND):
+                if edited.exists():
+                    files.changed(edited)
             blobs = None if self.plan.blobs else await asyncio.to_thread(BlobTable, self.here.journal_url)
             parts = LedParts(journal, files, lead.writer, lead.leads, lead.epoch, blobs, scheduler)
             turn = Turn(lead, parts, settings, await self._tokens(), self.stopping)
