@@ -52,7 +52,13 @@ class Pair:
     @property
     def env(self) -> dict[str, str]:
         keep = {key: value for key, value in os.environ.items() if not key.startswith(("XDG_", "WEFT_"))}
-        return {**keep, "HOME": str(self.root), "XDG_RUNTIME_DIR": f"{self.root}/r", "XDG_STATE_HOME": f"{self.root}/s"}
+        return {
+            **keep,
+            "HOME": str(self.root),
+            "XDG_RUNTIME_DIR": f"{self.root}/r",
+            "XDG_STATE_HOME": f"{self.root}/s",
+            "WEFT_RUN_AS": "worker",
+        }
 
     # ---- processes
 
