@@ -79,11 +79,12 @@ all: setup proto ## setup, plus generated files
 proto rpc: setup ## generate the protocol's messages from weft.proto
 	@cd src && ../$(BIN)/python -m grpc_tools.protoc -I. --pyi_out=. --descriptor_set_out=weft/wire/weft.binpb weft/wire/weft.proto
 
-run: setup ## compare policies on a small cluster, then run real jobs: here, in a workspace, on a cluster
+run: setup ## compare policies on a small cluster, then run real jobs: here, in a workspace, on a cluster, next to a service
 	@$(BIN)/weft compare demo --cluster 4x8 --policies $(POLICIES)
 	@PATH="$(CURDIR)/$(BIN):$$PATH" sh examples/jobs/tour.sh
 	@PATH="$(CURDIR)/$(BIN):$$PATH" sh examples/workspace/tour.sh
 	@PATH="$(CURDIR)/$(BIN):$$PATH" sh examples/cluster/tour.sh
+	@PATH="$(CURDIR)/$(BIN):$$PATH" sh examples/services/tour.sh
 
 run-slurm: $(TEST_READY) ## show how nodes of Slurm come and go, on a Slurm of four nodes on loopback (needs root)
 	@PYTHONPATH=tests $(BIN)/python -m support.pool_tour slurm

@@ -67,6 +67,14 @@ def test_a_workspace_of_training_scripts_is_shown_while_it_runs(tmp_path: Path) 
         assert "rates_fast_gpu1\n" in shown
 
 
+def test_a_service_runs_next_to_training_and_nothing_is_left(tmp_path: Path) -> None:
+    shown = tour(tmp_path, "services")
+    assert '"path": "/first"' in shown
+    assert "(100.00 %)" in shown
+    assert re.search(r"hello/0 +ready", shown)
+    assert re.search(r"train .* R ", shown)
+
+
 def test_a_cluster_is_brought_up_runs_a_gang_and_nothing_is_left(tmp_path: Path) -> None:
     shown = tour(tmp_path, "cluster")
     assert "2 nodes with 4 GPUs at localhost:" in shown

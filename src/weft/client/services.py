@@ -98,7 +98,7 @@ class ServiceHandle:
     def scale(self, replicas: int | tuple[int, int]) -> None:
         """Set the number of replicas, or the bounds of the autoscaler."""
         least, most = replicas if isinstance(replicas, tuple) else (replicas, replicas)
-        self._change("scale", min_replicas=least, max_replicas=most)
+        self._change("scale", least, most)
 
     def rollback(self) -> None:
         """Go back to the version before."""
@@ -108,8 +108,8 @@ class ServiceHandle:
         """Remove the service: its replicas answer the requests they have, then stop."""
         self._change("undeploy")
 
-    def _change(self, verb: str, **bounds: int) -> DeployedView:
-        request = ServiceChange(service=self.name, verb=verb, **bounds)
+    def _change(self, verb: str, least: int = 0, most: int = 0) -> DeployedView:
+        request = ServiceChange(service=self.name, verb=verb, min_replicas=least, max_replicas=most)
         return connection(self._where).change_service(request)
 
 

@@ -77,6 +77,17 @@ class Rollout:
     """Why its last start failed, or why the version before it was rolled back."""
 
 
+@dataclass(frozen=True, slots=True)
+class RoutingRule:
+    """The rule by which routers queue and repeat requests."""
+
+    retry: str = "safe"
+    """The requests that another replica gets after one has read them: never, connect, safe or unanswered."""
+    max_queue: int = 1000
+    """Requests that wait; further ones are refused."""
+
+
+DEFAULT_ROUTING: Final = RoutingRule()
 DEFAULT_UPDATE: Final = UpdateRule()
 DEFAULT_SCALE: Final = ScaleRule()
 DEFAULT_HEALTH: Final = Health()
@@ -101,6 +112,7 @@ class Service:
     models: tuple[str, ...] = ()
     """The models by which OpenAI requests select it."""
     update: UpdateRule = DEFAULT_UPDATE
+    routing: RoutingRule = DEFAULT_ROUTING
 
     def runs_like(self, other: Service) -> bool:
         """Return whether replicas of the two are the same program with the same probes."""

@@ -18,8 +18,9 @@ from weft.client import Client
 from weft.endpoints.addresses import parse_address
 from weft.errors import WeftError
 from weft.model import Timeouts
+from weft.router.rules.retry import RETRY_RULES, RetryRule
 from weft.router.service import ServiceLoad
-from weft.router.table import ReplicaRoute, RouteTable, ServiceRoute
+from weft.router.table import MAX_QUEUE, ReplicaRoute, RouteTable, ServiceRoute
 from weft.wire import messages as m
 
 REPORT_S: Final = 1.0
@@ -126,4 +127,6 @@ def _service(route: m.ServiceRoute) -> ServiceRoute:
         for each in route.replicas
     )
     timeouts = Timeouts(route.queue_s, route.answer_s, route.idle_s, route.drain_s)
-    return ServiceRoute(route.name, replicas, tuple(route.models), timeouts=timeouts)
+    retry: RetryRule = next((rule for rule in RETRY_RULES if rule == route.retry), "safe")
+    max_queue = route.max_queue or MAX_QUEUE
+    return ServiceRoute(route.name, replicas, tuple(route.models), timeouts=timeouts, retry=retry, max_queue=max_queue)

@@ -7,13 +7,14 @@ from typing import Final
 
 from weft.inputs.quantities import check_name, parse_duration, parse_megabytes, parse_share
 from weft.inputs.yaml import YamlMapping, YamlValue
-from weft.model import Health, Job, PerRank, ScaleRule, Service, Share, Timeouts, UpdateRule
+from weft.model import Health, Job, PerRank, RoutingRule, ScaleRule, Service, Share, Timeouts, UpdateRule
 from weft.plugins import registry
 
 KEYS: Final = (
     "service", "gpus", "share", "memory", "replicas", "scale", "slo", "concurrency", "health", "timeouts", "update",
-    "user",
+    "retry", "max_queue", "user",
 )  # fmt: skip
+RETRY_RULES: Final = ("never", "connect", "safe", "unanswered")
 MAX_REPLICAS: Final = 100_000
 
 
@@ -31,6 +32,9 @@ def read_service(entry: YamlMapping, *, min_gpus: int = 1) -> Service:
         name.text(), template, _scale(entry.get("replicas"), entry.get("scale")), _health(entry.get("health")),
         _timeouts(entry.get("timeouts")), concurrency=entry.whole("concurrency", 8, low=1, high=MAX_REPLICAS),
         slo_s=None if slo is None else parse_seconds(slo), update=_update(entry.get("update")),
+        routing=RoutingRule(
+            _retry(entry.get("retry")), entry.whole("max_queue", RoutingRule().max_queue, low=1, high=MAX_REPLICAS)
+        ),
     )  # fmt: skip
 
 
@@ -123,6 +127,14 @@ def _path(value: YamlValue) -> str:
     if not text.startswith("/") or not text.isascii() or not text.isprintable() or " " in text:
         raise value.error(f"bad {value.key}: {text[:40]}", "expected a path, such as /health")
     return text
+
+
+def _retry(value: YamlValue | None) -> str:
+    if value is None:
+        return RoutingRule().retry
+    if value.text() not in RETRY_RULES:
+        raise value.expected(f"one of {', '.join(RETRY_RULES)}")
+    return value.text()
 
 
 def _update(value: YamlValue | None) -> UpdateRule:

@@ -860,16 +860,20 @@ class DeployRequest(_message.Message):
     def __init__(self, description: _Optional[str] = ..., file: _Optional[str] = ..., chdir: _Optional[str] = ..., env: _Optional[_Iterable[_Union[Variable, _Mapping]]] = ..., dry_run: _Optional[bool] = ...) -> None: ...
 
 class ServiceChange(_message.Message):
-    __slots__ = ("service", "verb", "min_replicas", "max_replicas")
+    __slots__ = ("service", "verb", "min_replicas", "max_replicas", "share", "concurrency")
     SERVICE_FIELD_NUMBER: _ClassVar[int]
     VERB_FIELD_NUMBER: _ClassVar[int]
     MIN_REPLICAS_FIELD_NUMBER: _ClassVar[int]
     MAX_REPLICAS_FIELD_NUMBER: _ClassVar[int]
+    SHARE_FIELD_NUMBER: _ClassVar[int]
+    CONCURRENCY_FIELD_NUMBER: _ClassVar[int]
     service: str
     verb: str
     min_replicas: int
     max_replicas: int
-    def __init__(self, service: _Optional[str] = ..., verb: _Optional[str] = ..., min_replicas: _Optional[int] = ..., max_replicas: _Optional[int] = ...) -> None: ...
+    share: str
+    concurrency: int
+    def __init__(self, service: _Optional[str] = ..., verb: _Optional[str] = ..., min_replicas: _Optional[int] = ..., max_replicas: _Optional[int] = ..., share: _Optional[str] = ..., concurrency: _Optional[int] = ...) -> None: ...
 
 class RoutesRequest(_message.Message):
     __slots__ = ("address",)
@@ -886,7 +890,7 @@ class RouteTable(_message.Message):
     def __init__(self, number: _Optional[int] = ..., services: _Optional[_Iterable[_Union[ServiceRoute, _Mapping]]] = ...) -> None: ...
 
 class ServiceRoute(_message.Message):
-    __slots__ = ("name", "replicas", "models", "queue_s", "answer_s", "idle_s", "drain_s")
+    __slots__ = ("name", "replicas", "models", "queue_s", "answer_s", "idle_s", "drain_s", "retry", "max_queue")
     NAME_FIELD_NUMBER: _ClassVar[int]
     REPLICAS_FIELD_NUMBER: _ClassVar[int]
     MODELS_FIELD_NUMBER: _ClassVar[int]
@@ -894,6 +898,8 @@ class ServiceRoute(_message.Message):
     ANSWER_S_FIELD_NUMBER: _ClassVar[int]
     IDLE_S_FIELD_NUMBER: _ClassVar[int]
     DRAIN_S_FIELD_NUMBER: _ClassVar[int]
+    RETRY_FIELD_NUMBER: _ClassVar[int]
+    MAX_QUEUE_FIELD_NUMBER: _ClassVar[int]
     name: str
     replicas: _containers.RepeatedCompositeFieldContainer[ReplicaRoute]
     models: _containers.RepeatedScalarFieldContainer[str]
@@ -901,7 +907,9 @@ class ServiceRoute(_message.Message):
     answer_s: float
     idle_s: float
     drain_s: float
-    def __init__(self, name: _Optional[str] = ..., replicas: _Optional[_Iterable[_Union[ReplicaRoute, _Mapping]]] = ..., models: _Optional[_Iterable[str]] = ..., queue_s: _Optional[float] = ..., answer_s: _Optional[float] = ..., idle_s: _Optional[float] = ..., drain_s: _Optional[float] = ...) -> None: ...
+    retry: str
+    max_queue: int
+    def __init__(self, name: _Optional[str] = ..., replicas: _Optional[_Iterable[_Union[ReplicaRoute, _Mapping]]] = ..., models: _Optional[_Iterable[str]] = ..., queue_s: _Optional[float] = ..., answer_s: _Optional[float] = ..., idle_s: _Optional[float] = ..., drain_s: _Optional[float] = ..., retry: _Optional[str] = ..., max_queue: _Optional[int] = ...) -> None: ...
 
 class ReplicaRoute(_message.Message):
     __slots__ = ("name", "address", "concurrency", "draining", "version")

@@ -62,6 +62,7 @@ from weft.model import (
     Rewoven,
     RolledBack,
     Rollout,
+    RoutingRule,
     ScaleRule,
     Service,
     ServiceSnapshot,
@@ -96,7 +97,7 @@ JOB = Job(
 CHAT = Service(
     "chat", Job("chat", share=Share(0.3, 0.6)), ScaleRule("lazy:window=40", 0, 8, 30.0, 48.0),
     Health("/ready", 60.0, 2.0, 5, "/predict", "{}", 3), Timeouts(1.0, 2.0, 3.0, 4.0), 2, 8, 0.25, ("tiny",),
-    UpdateRule(0.5, 2, False),
+    UpdateRule(0.5, 2, False), RoutingRule("unanswered", 50),
 )  # fmt: skip
 ROLLOUT = Rollout((1, 2), True, 1, "it never got ready")
 

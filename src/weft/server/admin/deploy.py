@@ -8,15 +8,16 @@ from typing import Final
 
 from weft.core.state.services import ServiceState
 from weft.errors import InputError, NotPermitted, Refused, UnknownName
+from weft.inputs.quantities import parse_share
 from weft.inputs.yaml import YamlMapping, parse_yaml
 from weft.jobspec.fields import spec_of
 from weft.jobspec.readers import Given
-from weft.model import Deployed, Event, Job, Seconds, Service, Undeployed
+from weft.model import Deployed, Event, Job, ScaleRule, Seconds, Service, Share, Undeployed
 from weft.model.status import ENDED
 from weft.server.auth.identity import Caller
 from weft.server.controller import Controller
 from weft.server.process.slices import at_once
-from weft.services.description import KEYS, read_service
+from weft.services.description import KEYS, MAX_REPLICAS, read_service
 from weft.wire.messages import DeployRequest, ServiceChange, SubmitRequest
 from weft.wire.views.services import DeployedView
 
@@ -25,6 +26,7 @@ LIVE_KEYS: Final = (
     "run", "env", "chdir", "cpus", "mem", "grace", "models", "llm", "image", "mounts", "runtime",
 )  # fmt: skip
 """Keys that only a deployment has: how its replicas run, and the models that OpenAI requests name."""
+TRIAL_SUFFIX: Final = "-trial"
 RESERVED_NAMES: Final = ("v1", "-")
 """Paths of the router itself."""
 
@@ -57,8 +59,10 @@ def change(
     if known is None or known.undeployed:
         raise UnknownName("service", request.service[:80], [name for name, s in services.items() if not s.undeployed])
     _check_owner(who, known)
-    if request.verb not in _VERBS:
-        raise UnknownName("verb", request.verb[:80], _VERBS)
+    if request.verb not in (*_VERBS, "trial"):
+        raise UnknownName("verb", request.verb[:80], (*_VERBS, "trial"))
+    if request.verb == "trial":
+        return _deploy_trial(controller, known, request, now)
     event = _VERBS[request.verb](known, request, now)
     service = event.service if isinstance(event, Deployed) else known.service
     outcome = {"undeploy": "undeployed", "scale": "scaled", "rollback": "rolled back"}[request.verb]
@@ -86,6 +90,25 @@ def _rollback(known: ServiceState, _request: ServiceChange, now: Seconds) -> Eve
 
 
 _VERBS: Final = {"undeploy": _undeploy, "scale": _scale, "rollback": _rollback}
+
+
+def _deploy_trial(
+    controller: Controller, known: ServiceState, request: ServiceChange, now: Seconds
+) -> tuple[Sequence[Event], DeployedView]:
+    """Return the event that deploys a copy of a service with one replica, for `weft profile service`."""
+    share = Share(*parse_share(request.share))
+    name = f"{known.service.name}{TRIAL_SUFFIX}"
+    template = replace(known.service.template, id=name, share=share)
+    update = replace(known.service.update, rollback=False)
+    trial = replace(
+        known.service, name=name, template=template, scale=ScaleRule("fixed", 1, 1), version=1, models=(),
+        concurrency=min(max(request.concurrency, 1), MAX_REPLICAS), update=update,
+    )  # fmt: skip
+    service, outcome = _next_version(controller.scheduler.state.services.by_name.get(name), trial)
+    events = [] if outcome == "unchanged" else [Deployed(now, service)]
+    return events, DeployedView(
+        service=name, version=service.version, outcome=outcome, url=controller.services.url(name)
+    )
 
 
 def _describe(controller: Controller, request: DeployRequest, who: Caller) -> Service:

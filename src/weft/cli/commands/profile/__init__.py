@@ -11,6 +11,7 @@ EXAMPLE: Final = """examples:
   weft profile run --gpus 1 --key bert -- python train.py
   weft profile list
   weft profile show bert
+  weft profile service chat --slo 60ms
   weft profile grid a100_resnet152.csv --slo 40ms
   weft submit --gpus 1 --profile-key bert -- python train.py"""
 
@@ -18,6 +19,7 @@ ACTIONS: Final = {
     "run": "run a job alone for a few steps, and store its stage times",
     "list": "list the stored profiles",
     "show": "show the profiles of a key",
+    "service": "find the share and batch of a deployed service that meet a latency, by trials",
     "grid": "choose the share and batch of a service from measured latencies",
 }
 MODULES: Final = {"run": "measure"}
