@@ -20,6 +20,7 @@ from benchmarks import (
     replay,
     restart,
     router,
+    services,
     serving,
     short_jobs,
     submit,
@@ -53,6 +54,8 @@ ALL: dict[str, Callable[[], Iterator[Figure]]] = {
     "agents": agents.figures,
     "hostile": hostile.figures,
     "router": router.figures,
+    "services": services.figures,
+    "scaler": services.scaler,
 }
 
 
