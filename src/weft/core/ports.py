@@ -76,9 +76,17 @@ class JobView(Protocol):
     @property
     def slots(self) -> Slots: ...
     @property
+    def weave(self) -> tuple[JobId, ...]:
+        """The jobs that its run is woven with, itself included; empty: it runs alone or waits."""
+
+    @property
     def reserved(self) -> Slots: ...
     def attained(self, now: Seconds) -> float:
         """Return the seconds it held GPUs, over all its runs."""
+
+    def worked(self, now: Seconds) -> float:
+        """Return the solo seconds of work done that its next run need not repeat. A job in a slow weave attains more
+        seconds than it works."""
 
     def remaining(self, now: Seconds) -> float:
         """Return the solo seconds of work left; infinite where unknown."""
@@ -149,7 +157,11 @@ class Ask:
 
 
 class Trial(Protocol):
-    """A scratch copy of the living nodes, empty, to place on tentatively."""
+    """A scratch copy of the living nodes without training jobs, to place on tentatively."""
+
+    @property
+    def idle_gpus(self) -> int:
+        """GPUs that neither a replica of a service holds nor `fits` has taken."""
 
     def fits(self, shape: Shape) -> bool:
         """Take what this shape needs, as the placement would; return False and take nothing if it does not fit."""
@@ -184,7 +196,19 @@ class View(Protocol):
     def full(self) -> bool:
         """True if no waiting job could start: no GPU is idle, and all waiting jobs need whole GPUs."""
 
+    @property
+    def restarts_all(self) -> bool:
+        """True if each plan restarts every run, as in Muri's simulator; otherwise only runs that move restart."""
+
     def job(self, job: JobId) -> JobView: ...
+    def restart_cost_s(self, job: JobView) -> Seconds:
+        """Estimate the seconds that a running job would lose if it were preempted: the work since its last checkpoint,
+        and the start-up of its next run. A run that only gets other partners loses nothing."""
+
+    def expected_left_s(self, job: JobView) -> float:
+        """Return the seconds that a job will probably still take: as it declares or reports, else what similar jobs of
+        its user took on average; infinite where unknown."""
+
     def profile(self, job: JobView) -> Profile | None:
         """Return the stage times of a job: its own, or the ones that were measured for its kind; None: unknown."""
 
@@ -193,6 +217,9 @@ class View(Protocol):
 
     def ordered(self, shape: Shape) -> Iterator[tuple[float, JobView]]:
         """Yield jobs of a shape with their keys, smallest first; lazy."""
+
+    def in_order(self) -> Iterator[tuple[float, JobView]]:
+        """Yield the jobs of all shapes with their keys, smallest first; lazy: the first few cost no full sort."""
 
     def firsts(self) -> Iterable[tuple[Hashable, JobView]]:
         """Return the queues with waiting jobs, each with its first job by key."""
@@ -213,8 +240,13 @@ class Replanner(Policy):
     """The least time between two plans; 0: plan at every event."""
 
     def rank(self, view: View) -> Iterable[Ask]:
-        """Return the asks, most wanted first."""
+        """Return the asks, most wanted first. An ask for a running weave with members more or less lets the others
+        run on: only jobs that leave their GPUs restart."""
         raise TypeError(f"{type(self).__name__} has no rank")
+
+    def wake_at(self, view: View) -> Seconds | None:
+        """Return when to plan again although nothing happens until then; None: never. Called after each plan."""
+        return None
 
 
 class ReplicaMove(NamedTuple):

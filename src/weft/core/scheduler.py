@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from weft.core.admission import check_job
 from weft.core.planning.allocator import Allocator
 from weft.core.planning.choice import planner_of
-from weft.core.planning.planner import Context
+from weft.core.planning.planner import Context, wakes
 from weft.core.planning.preemption_cache import PreemptionCache
 from weft.core.ports import Placement, Policy, Replanner
 from weft.core.queue.order import order_of
@@ -49,8 +49,9 @@ class Scheduler:
         allocator = Allocator(self.state, placement, self._decide)
         self._cache = PreemptionCache(self.state, self.order, fills_nodes=placement.fills_nodes)
         context = Context(
-            self.state, self.order, policy, placement, protection, allocator, self._cache, interval_s, self._decide
-        )
+            self.state, self.order, policy, placement, protection, allocator, self._cache, interval_s, self._decide,
+            restarts_all=kind.replaces_order,
+        )  # fmt: skip
         self.planner, self._services = kind(context), ServicePlanner(context)
         self._observes = type(policy).observe is not Policy.observe
         self._fold = self.fold if self._observes else self.state.apply
@@ -59,7 +60,8 @@ class Scheduler:
         self._epoch = policy.epoch(self.memo)
         self._interval_s = interval_s
         self._keys_change = self._steps or self.order.remembers or protection is not UNPROTECTED
-        self._needs_alarm = self._steps or bool(interval_s) or protection is not UNPROTECTED
+        self._wakes = wakes(policy)
+        self._needs_alarm = self._steps or bool(interval_s) or protection is not UNPROTECTED or self._wakes
         self.alarm: Seconds | None = None
         """When the scheduler needs a `Wake`."""
         self._decisions: list[Decision] = []
@@ -125,6 +127,8 @@ class Scheduler:
             self.fold(fact)
             if type(fact) is Alarm:
                 self.alarm = fact.due
+        if self._wakes:
+            self.planner.restore_wake(self.alarm)
         self.state.news = self._interval_s > 0 and self.alarm is not None
         self.state.vacated = False
         if not more or not self.order.remembers:  # keys that depend on memory are not known before the end
@@ -215,6 +219,8 @@ class Scheduler:
             due = self.order.next_step()
         if self._interval_s and (plan_at := self.next_plan_at()) is not None:
             due = plan_at
+        if self._wakes and not self.state.paused:
+            due = _sooner(due, self.planner.next_wake())
         if self.protection is not UNPROTECTED and self.state.waiting:
             ends = self.order.next_unprotected()
             due = _sooner(due, ends)

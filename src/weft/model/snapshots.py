@@ -68,6 +68,8 @@ class JobSnapshot:
     key_changed_at: Seconds = -1.0
     ended_at: Seconds | None = None
     attained_s: float = 0.0
+    worked_s: float = 0.0
+    """Solo seconds of work that the next run need not repeat, up to `rate_since`."""
     rate: float = 0.0
     remaining_s: float | None = None
     predicted_s: float | None = None

@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 
 from weft.sharing.demand import Demand
 from weft.study.instances import InstanceEvent
-from weft.study.simplex import maximise
+from weft.weaving.simplex import maximise
 
 ANCHOR_STEP: Final = 0.05
 MODEL_STEP: Final = 0.02
@@ -160,4 +160,4 @@ class _Rows:
         for column, (_, uses) in enumerate(self._columns):
             for row, amount in uses.items():
                 a[numbers[row], column] = amount
-        return maximise(np.array([value for value, _ in self._columns]), a, np.array(list(self._bounds.values())))
+        return maximise(np.array([value for value, _ in self._columns]), a, np.array(list(self._bounds.values())))[0]

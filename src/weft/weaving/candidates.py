@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from heapq import heapify, heappop, heappush
 
 from weft.core.ports import Ask, JobView, View
@@ -30,11 +30,11 @@ def select_candidates(view: View, weaver: Weaver) -> dict[Shape, list[Weave]]:
         if not trial.fits(shape):
             continue
         bucket = taken.setdefault(shape, [])
-        bucket.append(weaver.single((turn, job), _profile(view, job)))
+        bucket.append(weaver.single((turn, job), weavable_profile(view, job)))
         for _ in range(weaver.packing - 1):
             following = next(streams[shape], None)
             if following is not None:
-                bucket.append(weaver.single(following, _profile(view, following[1])))
+                bucket.append(weaver.single(following, weavable_profile(view, following[1])))
         head = next(streams[shape], None)
         if head is not None:
             heappush(heads, (*head, shape))
@@ -43,7 +43,7 @@ def select_candidates(view: View, weaver: Weaver) -> dict[Shape, list[Weave]]:
 
 def split_weave(view: View, weave: Weave, weaver: Weaver) -> list[Weave]:
     """Return the members as single jobs."""
-    return [weaver.single(member, _profile(view, member[1])) for member in weave.members]
+    return [weaver.single(member, weavable_profile(view, member[1])) for member in weave.members]
 
 
 def rank_of(weave: Weave) -> Rank:
@@ -56,7 +56,11 @@ def gpus_of(weave: Weave) -> int:
 
 def shape_of(view: View, weave: Weave) -> Shape:
     """Return what the members need together."""
-    jobs = [job for _, job in weave.members]
+    return joint_shape(view, [job for _, job in weave.members])
+
+
+def joint_shape(view: View, jobs: Sequence[JobView]) -> Shape:
+    """Return what these jobs need together, on one set of GPUs."""
     if len(jobs) == 1:
         return jobs[0].shape
     shapes = [member_shape(job.shape, job.measured_mb, view.profile(job)) for job in jobs]
@@ -65,14 +69,18 @@ def shape_of(view: View, weave: Weave) -> Shape:
 
 def ask_of(view: View, weave: Weave, pace: Pace | Rates | None) -> Ask:
     """Return the ask for a weave. In lock-step, at this pace, its members are in the places of the shortest cycle."""
-    jobs = [job for _, job in weave.members]
-    if len(jobs) == 1:
-        return Ask((jobs[0].id,), gpus_of(weave), jobs[0].wanted_share)
-    jobs.sort(key=lambda job: job.id)
+    return joint_ask(view, [job for _, job in weave.members], pace)
+
+
+def joint_ask(view: View, members: Sequence[JobView], pace: Pace | Rates | None) -> Ask:
+    """Return the ask for these jobs on one set of GPUs."""
+    if len(members) == 1:
+        return Ask((members[0].id,), members[0].gpus, members[0].wanted_share)
+    jobs = sorted(members, key=lambda job: job.id)
     profiles = [profile for job in jobs if (profile := view.profile(job)) is not None]
     if pace is not None and len(profiles) == len(jobs):
         jobs = [jobs[number] for number in pace.places(profiles)]
-    return Ask(tuple([job.id for job in jobs]), gpus_of(weave), WHOLE)
+    return Ask(tuple([job.id for job in jobs]), jobs[0].gpus, WHOLE)
 
 
 def _ranked(view: View, shape: Shape) -> Iterator[Candidate]:
@@ -81,7 +89,7 @@ def _ranked(view: View, shape: Shape) -> Iterator[Candidate]:
         yield (key, new, 0 if new else -job.gpus, job.tie_breaker), job
 
 
-def _profile(view: View, job: JobView) -> Profile | None:
+def weavable_profile(view: View, job: JobView) -> Profile | None:
     """Return the profile for weaving; None for jobs that are not woven: without a profile, with pinned or shared GPUs
     or none, or because they did not keep to their turns."""
     if not job.shape.whole or job.job.where.pinned or job.job.where.choice or job.unwoven:

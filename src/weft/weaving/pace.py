@@ -49,6 +49,9 @@ class Pace:
         """Return the same for each member."""
         return (self.iteration_s(members),) * len(members)
 
+    def estimated_iterations_s(self, members: Sequence[Profile]) -> tuple[float, ...]:
+        return self.iterations_s(members)
+
     def value(self, members: Sequence[Profile]) -> float | None:
         """Return the worth of a weave to the matching, which also considers weaves that do not pay."""
         return self.efficiency(members)

@@ -7,16 +7,21 @@ distinguishes kinds of policies.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeGuard
 
 from weft.core.planning.allocator import Allocator, Decide
 from weft.core.planning.preemption_cache import PreemptionCache
 from weft.core.planning.view import ClusterView
-from weft.core.ports import Placement, Policy
+from weft.core.ports import Placement, Policy, Replanner
 from weft.core.queue.order import Order
 from weft.core.queue.protection import Protection
 from weft.core.state.state import State
 from weft.model import Planned, Seconds
+
+
+def wakes(policy: Policy) -> TypeGuard[Replanner]:
+    """Return whether a policy names times at which it plans although nothing happens."""
+    return isinstance(policy, Replanner) and type(policy).wake_at is not Replanner.wake_at
 
 
 @dataclass(slots=True)
@@ -33,9 +38,11 @@ class Context:
     interval_s: float
     """Plan at most this often; 0: whenever something happens."""
     decide: Decide
+    restarts_all: bool = False
+    """True if each plan restarts every run."""
 
     def view(self) -> ClusterView:
-        return ClusterView(self.state, self.order, self.placement, self.memo)
+        return ClusterView(self.state, self.order, self.placement, self.memo, restarts_all=self.restarts_all)
 
     @property
     def memo(self) -> Any:
@@ -60,6 +67,8 @@ class Planner:
         self.context = context
         self.lets_pass = context.policy.backfill
         """True if jobs may start before a job that is ahead of them and does not fit."""
+        self._wake_at: Seconds | None = None
+        """When the policy wants to plan again although nothing happens."""
 
     def step(self) -> None:
         """Plan after an event, unless the next plan is not due yet."""
@@ -71,6 +80,15 @@ class Planner:
         if not interval_s or not state.news or state.paused or state.planned_at == float("-inf"):
             return None
         return state.planned_at + interval_s
+
+    def restore_wake(self, at: Seconds | None) -> None:
+        """Set when the policy wants to plan again, as the last alarm of a journal says."""
+        self._wake_at = at
+
+    def next_wake(self) -> Seconds | None:
+        """Return when the policy wants to plan again although nothing happens; None: never, or its time is past."""
+        at = self._wake_at
+        return at if at is not None and at > self.context.state.now else None
 
 
 class RoundPlanner(Planner):
@@ -112,10 +130,15 @@ class TargetPlanner(Planner):
             state.news = False
             context.order.drain(state)
             self.replan()
+            self._wake_at = self._wanted_wake()
         state.vacated = False
         self.work_towards(planned=planned)
         if is_unplanned and not planned:
             state.news = True  # for the next plan
+
+    def _wanted_wake(self) -> Seconds | None:
+        policy, state = self.context.policy, self.context.state
+        return policy.wake_at(self.context.view()) if wakes(policy) and (state.waiting or state.active) else None
 
     def replan(self) -> None:
         """Make a new plan."""

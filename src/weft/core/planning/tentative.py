@@ -45,6 +45,11 @@ class TentativeCluster:
                 if replica.slots and not replica.releasing:
                     self.keep(replica.allocation, replica.slots)
 
+    @property
+    def idle_gpus(self) -> int:
+        """GPUs that nothing has taken."""
+        return self._full.idle.total() if self._full is not None else self._free.total()
+
     def fits(self, shape: Shape) -> bool:
         """Take the GPUs that the placement gives this shape; return False where it gives none."""
         if not shape.plain or self._full is not None or self._sees_runs:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping
-from typing import Any
+from heapq import merge
+from math import inf
+from typing import Any, Final
 
 from weft.core.planning.tentative import TentativeCluster
 from weft.core.ports import JobView, Placement
@@ -14,13 +16,19 @@ from weft.core.state.job import JobState
 from weft.core.state.state import State
 from weft.model import JobId, Profile, Seconds
 
+USUAL_LOSS_S: Final = 300.0
+"""The work that a preempted run usually loses: half the time between two checkpoints of ten minutes."""
+
 
 class ClusterView:
     """The implementation of `ports.View`."""
 
-    def __init__(self, state: State, order: Order, placement: Placement, memo: Any) -> None:
+    def __init__(
+        self, state: State, order: Order, placement: Placement, memo: Any, *, restarts_all: bool = False
+    ) -> None:
         self._state, self._order, self._placement = state, order, placement
         self.memo = memo
+        self.restarts_all = restarts_all
         self.now: Seconds = state.now
         self.gpus = state.gpus
         self._active: dict[Shape, list[tuple[float, int, JobState]]] | None = None
@@ -60,6 +68,18 @@ class ClusterView:
     def profile(self, job: JobView) -> Profile | None:
         return self._state.profiles.of(job.job)
 
+    def expected_left_s(self, job: JobView) -> float:
+        left_s = job.remaining(self.now)
+        similar = self._state.durations.similar(job.job) if left_s == inf else None
+        return left_s if similar is None else max(similar.mean_s - job.attained(self.now), 0.0)
+
+    def restart_cost_s(self, job: JobView) -> Seconds:
+        profile = self.profile(job)
+        start_s = profile.start_s if profile is not None else 0.0
+        state = self._state.jobs[job.id]
+        worked_s = max(self.now - state.started_at, 0.0) * state.rate if state.active else 0.0
+        return start_s + min(worked_s, USUAL_LOSS_S)
+
     def shapes(self) -> list[Shape]:
         shapes = {shape: None for shape, entries in self._order.waiting.items() if entries}
         shapes.update(dict.fromkeys(self._running()))
@@ -67,6 +87,11 @@ class ClusterView:
 
     def ordered(self, shape: Shape) -> Iterator[tuple[float, JobState]]:
         return ((key, job) for key, _, job in self._order.ordered(shape, self._running().get(shape, [])))
+
+    def in_order(self) -> Iterator[tuple[float, JobState]]:
+        running = self._running()
+        entries = merge(*(self._order.ordered(shape, running.get(shape, [])) for shape in self.shapes()))
+        return ((key, job) for key, _, job in entries)
 
     def cursor(self) -> StreamCursor:
         """Return all jobs, best first."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import Any
 
 from weft.core.resources.shapes import Shape, exclusive_shape, shape_of
@@ -20,7 +21,7 @@ class JobState:
         "over_quota", "place", "placed", "predicted_s", "preemptions", "rate", "rate_since", "ready_at", "releasing",
         "remaining_s", "requeues", "reserved", "run", "seq", "shape", "share", "slots", "started_at", "status",
         "stop_why", "submitted_at", "suspended", "tie_breaker", "unmet_dependencies", "unwoven", "waiting_since",
-        "wanted_share", "weave", "why", "woven_at",
+        "wanted_share", "weave", "why", "worked_s", "woven_at",
     )  # fmt: skip
 
     def __init__(self, job: Job, seq: int, at: Seconds) -> None:
@@ -58,6 +59,8 @@ class JobState:
         """`rate_since`: when `rate` and `remaining_s` were last set."""
         self.ended_at: Seconds | None = None
         self.attained_s = 0.0
+        self.worked_s = 0.0
+        """Solo seconds of work that its next run need not repeat, up to `rate_since`."""
         self.rate = 0.0
         """Solo seconds of work per second, while running."""
         self.predicted_s: float | None = None
@@ -123,6 +126,22 @@ class JobState:
     def attained(self, now: Seconds) -> float:
         """Return the seconds it held GPUs, over all its runs."""
         return self.attained_s + (now - self.started_at if self.status in ACTIVE else 0.0)
+
+    def worked(self, now: Seconds) -> float:
+        """Return the solo seconds of work done that its next run need not repeat, over all its runs."""
+        return self.worked_s + self.rate * (now - self.rate_since) if self.rate else self.worked_s
+
+    def report(self, at: Seconds, remaining_s: float | None) -> None:
+        """Advance the job to a report. The work done since the last one is the work at its rate, corrected by what the
+        report says to remain: less after lost work, more where an overdue job has more to do than estimated."""
+        worked_s, expected_s = self.worked(at), self.remaining(at)
+        if remaining_s is not None:
+            if expected_s != inf:
+                worked_s = max(worked_s + expected_s - remaining_s, 0.0)
+            self.remaining_s = remaining_s
+        elif self.remaining_s is not None:
+            self.remaining_s = expected_s
+        self.worked_s, self.rate_since = worked_s, at
 
     def ends_in(self, now: Seconds) -> float:
         """Return the expected seconds until its run ends; infinite where unknown, also after the predicted end."""

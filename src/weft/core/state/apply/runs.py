@@ -114,11 +114,7 @@ def progressed(state: State, fact: Progressed) -> bool:
     job = state.running(fact.job, fact.run)
     if job is None:
         return False
-    if fact.remaining_s is not None:
-        job.remaining_s = fact.remaining_s
-    elif job.remaining_s is not None:
-        job.remaining_s = job.remaining(fact.at)
-    job.rate_since = fact.at
+    job.report(fact.at, fact.remaining_s)
     state.resources.touch(job.slots)
     if job.status == "running":
         job.rate = fact.rate
@@ -179,10 +175,7 @@ def exited(state: State, fact: Exited) -> bool:
         state.news = True
     state.resources.release(job, job.slots)
     job.slots = ()
-    if fact.remaining_s is not None:
-        job.remaining_s = fact.remaining_s
-    elif job.remaining_s is not None:
-        job.remaining_s = job.remaining(fact.at)
+    job.report(fact.at, fact.remaining_s)
     job.code, job.why, job.detail = fact.code, fact.why, fact.detail
     job.failed_rank, job.failed_node = fact.rank, fact.node
     if job.job.replica is not None and _ended_by_itself(job, fact):

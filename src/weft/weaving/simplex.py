@@ -10,14 +10,16 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    Numbers = NDArray[np.float64]
+
 TOLERANCE: Final = 1e-9
 MAX_PIVOTS: Final = 20_000
 MAX_STALLED: Final = 50
 """After this many pivots without gain, Bland's rule chooses: it never cycles."""
 
 
-def maximise(c: NDArray[np.float64], a: NDArray[np.float64], b: NDArray[np.float64]) -> float:
-    """Return the largest c x. The program is feasible (x = 0); raise WeftError if it is unbounded."""
+def maximise(c: Numbers, a: Numbers, b: Numbers) -> tuple[float, Numbers]:
+    """Return the largest c x, and x. The program is feasible (x = 0); raise WeftError if it is unbounded."""
     import numpy as np
 
     rows, columns = a.shape
@@ -34,7 +36,9 @@ def maximise(c: NDArray[np.float64], a: NDArray[np.float64], b: NDArray[np.float
             column = int(np.argmin(reduced))
             column = column if reduced[column] < -TOLERANCE else -1
         if column < 0:
-            return float(tableau[rows, columns])
+            x = np.zeros(rows + columns)
+            x[basis] = tableau[:rows, columns]
+            return float(tableau[rows, columns]), x[:columns]
         entries = tableau[:rows, column]
         ratios = np.full(rows, np.inf)
         positive = entries > TOLERANCE
@@ -50,7 +54,7 @@ def maximise(c: NDArray[np.float64], a: NDArray[np.float64], b: NDArray[np.float
     raise WeftError("the linear program takes too many steps")
 
 
-def _pivot(tableau: NDArray[np.float64], row: int, column: int) -> None:
+def _pivot(tableau: Numbers, row: int, column: int) -> None:
     """Swap a variable of the basis with one outside of it."""
     import numpy as np
 

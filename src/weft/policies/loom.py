@@ -1,0 +1,124 @@
+"""Loom: weave by price. Groups of jobs compete for GPUs by the worth of the work that they do per second and GPU.
+
+The price of a solo second comes from a linear program over all weaves (`weaving.prices`): work that is hard to weave is
+dear. A job weighs its price times the number of jobs behind it (`weaving.valuation`). With a long queue all first jobs
+weigh about the same, and efficiency decides; with a short one the first job weighs most, and runs alone. The densest
+groups get the GPUs (`weaving.selection`). docs/explanation/loom.md explains why.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
+
+from weft.core.ports import Ask, JobView, Replanner, View
+from weft.model import Fact, Seconds
+from weft.policy_state.event_gaps import EventGaps
+from weft.weaving.candidates import joint_ask
+from weft.weaving.choice import choose_groups
+from weft.weaving.groups import GroupTables
+from weft.weaving.pace import Pace
+from weft.weaving.rates import Contention, Order, Rates, pacing
+from weft.weaving.valuation import open_market
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Numbers = NDArray[np.float64]
+
+UNKNOWN_S: Final = 30 * 86_400.0
+"""The work left of a job about which nothing is known."""
+
+
+@dataclass(frozen=True)
+class Loom(Replanner):
+    """The common part of Loom-S and Loom-L."""
+
+    max_rho: float = 20.0
+    """The slow-down against an equal share of the cluster that no job should reach; 0: no limit."""
+    order: Literal["auto", "fair", "fifo", "slots"] = "auto"
+    """The turns of the members of a weave: the least served first, the first in line first, or in lock-step. `auto`:
+    fair; in Muri's model slots."""
+    contention: Literal["auto", "muri", "none"] = "auto"
+    """The slowdown of members by each other: by Muri's factors, or not at all. `auto`: in lock-step by the factors."""
+
+    preempts = True
+    weaves = True
+    concentration: ClassVar[float] = 0.4
+    """The worth of serving few jobs at a high rate instead of many at a low one."""
+    keep: ClassVar[float] = 0.1
+    """The bonus of a group that runs, where only runs that move restart: a better group must be better by this part."""
+
+    def __post_init__(self) -> None:
+        if self.max_rho < 0:
+            raise ValueError(f"max_rho must not be below 0, but is {self.max_rho:g}")
+
+    @cached_property
+    def pace(self) -> Pace | Rates:
+        """The iteration times of its weaves."""
+        usual: Contention = "muri" if self.turns == "slots" else "none"
+        contention = usual if self.contention == "auto" else self.contention
+        return pacing(self.turns, contention, ordering="best", matched=True)
+
+    @property
+    def turns(self) -> Order:
+        """The order in which members of its weaves take turns, on real GPUs too."""
+        return "fair" if self.order == "auto" else self.order
+
+    @cached_property
+    def _tables(self) -> GroupTables:
+        return GroupTables(self.pace)
+
+    def expect_left_s(self, view: View, jobs: Sequence[JobView]) -> Numbers:
+        """Return the solo seconds of work that each job is expected to need until it ends."""
+        raise TypeError(f"{type(self).__name__} has no expect_left_s")
+
+    def memo(self) -> Any:
+        return EventGaps()
+
+    def observe(self, memo: Any, fact: Fact) -> Any:
+        memo.apply(fact)
+        return memo
+
+    def rank(self, view: View) -> Iterable[Ask]:
+        everything = [*view.waiting, *view.active]
+        jobs = [job for job in everything if job.gpus]
+        asks = [joint_ask(view, [job], None) for job in everything if not job.gpus]
+        if not jobs:
+            return asks
+        market = open_market(view, jobs, self.expect_left_s(view, jobs), self._tables, self.max_rho)
+        self._urgent_at.clear()
+        if market.urgent_in_s is not None:
+            self._urgent_at[view.now] = view.now + market.urgent_in_s
+        pace = self.pace if self.turns == "slots" else None
+        chosen = choose_groups(view, market, self.concentration, self.keep, view.memo.gap_s)
+        return asks + [joint_ask(view, [jobs[number] for number in group], pace) for group in chosen]
+
+    def wake_at(self, view: View) -> Seconds | None:
+        """Return when the next job gets so slow that it comes first."""
+        return self._urgent_at.get(view.now)
+
+    @cached_property
+    def _urgent_at(self) -> dict[Seconds, Seconds]:
+        """When the next job gets urgent, as of the last plan."""
+        return {}
+
+
+@dataclass(frozen=True)
+class LoomS(Loom):
+    """Weaves by price; knows how long jobs take."""
+
+    def key(self, job: JobView, now: Seconds) -> float:
+        return max(job.gpus, 1) * job.remaining(now)
+
+    def expect_left_s(self, view: View, jobs: Sequence[JobView]) -> Numbers:
+        import numpy as np
+
+        now = view.now
+        left_s = np.array([job.remaining(now) for job in jobs])
+        for number in np.flatnonzero(np.isinf(left_s)).tolist():
+            left_s[number] = min(view.expected_left_s(jobs[number]), UNKNOWN_S)
+        return left_s

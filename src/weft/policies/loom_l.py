@@ -1,0 +1,39 @@
+"""Loom-L: Loom for jobs of unknown length. It learns from finished jobs how much work jobs need."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from weft.core.ports import JobView, View
+from weft.model import Seconds
+from weft.policies.loom import Loom
+from weft.policy_state.solo_service import SoloService, expected_left_s
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Numbers = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class LoomL(Loom):
+    """Weaves by price; learns from finished jobs how long jobs take."""
+
+    concentration: ClassVar[float] = 0.1
+    keep: ClassVar[float] = 0.2
+
+    def key(self, job: JobView, now: Seconds) -> float:
+        return max(job.gpus, 1) * job.attained(now)
+
+    def memo(self) -> Any:
+        return SoloService()
+
+    def expect_left_s(self, view: View, jobs: Sequence[JobView]) -> Numbers:
+        import numpy as np
+
+        gpus = np.array([job.gpus for job in jobs])
+        worked_s = np.array([job.worked(view.now) for job in jobs])
+        return expected_left_s(view.memo.finished, gpus, worked_s)

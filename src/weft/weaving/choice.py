@@ -1,0 +1,58 @@
+"""The choice of the groups that get GPUs, given the market of a plan: what is worth most, fits, and runs already."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from weft.core.ports import JobView, View
+from weft.core.resources.shapes import Shape
+from weft.model import Seconds, Slots
+from weft.weaving.candidates import joint_shape
+from weft.weaving.selection import Selection, Weights
+from weft.weaving.valuation import Market
+
+
+def choose_groups(
+    view: View, market: Market, concentration: float, keep: float, gap_s: Seconds
+) -> list[tuple[int, ...]]:
+    """Return the groups that get GPUs, by the numbers of their jobs, those with the most GPUs first.
+
+    `keep`: the bonus of a group that runs, where only runs that move restart; `gap_s`: the time between two events."""
+    jobs, start_rate = market.jobs, 0.0
+    if view.restarts_all:  # each event costs all members of a group their start-up times
+        keep, start_rate = 0.0, 1.0 / max(gap_s, 1e-9)
+    buckets = market.buckets(Weights(view.gpus, concentration, start_rate))
+    kinds = [each.kind for each in market.classes]
+    kind_of = [kinds[number] for number in market.class_of.tolist()]
+    fit, trial = _Fit(view, jobs), view.trial()
+    selection = Selection(list(buckets.values()), [buckets[job.shape] for job in jobs], kind_of, keep, fit)
+    selection.run(_running(jobs), trial.idle_gpus)
+    return selection.place(fit.shape, trial)
+
+
+def _running(jobs: Sequence[JobView]) -> list[tuple[int, ...]]:
+    """Return the groups that run now, by number: the members of each weave that have not ended."""
+    found: dict[tuple[Slots, tuple[str, ...]], list[int]] = {}
+    for number, job in enumerate(jobs):
+        if job.active and job.slots:
+            found.setdefault((job.slots, job.weave), []).append(number)
+    return [tuple(each) for each in found.values()]
+
+
+class _Fit:
+    """Tests whether the members of a weave fit together on empty GPUs: their memory, CPUs and RAM add up."""
+
+    def __init__(self, view: View, jobs: Sequence[JobView]) -> None:
+        self._view, self._jobs = view, jobs
+        self._known: dict[Shape, bool] = {}
+
+    def __call__(self, group: tuple[int, ...]) -> bool:
+        shape = self.shape(group)
+        if len(group) == 1 or shape.plain:
+            return True
+        if shape not in self._known:
+            self._known[shape] = self._view.trial().fits(shape)
+        return self._known[shape]
+
+    def shape(self, group: tuple[int, ...]) -> Shape:
+        return joint_shape(self._view, [self._jobs[number] for number in group])

@@ -1,0 +1,190 @@
+"""Tables of all groups of jobs that may share GPUs: the rate of each member, for each multiset of profiles.
+
+Only jobs that need the same resources are woven, so there is a table for each GPU count and set of profiles. Its size
+grows with the fourth power of the number of profiles: profiles that are alike count as one beyond `MAX_PROFILES`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import combinations_with_replacement
+from math import exp, log
+from typing import TYPE_CHECKING, Final
+
+from weft.model import Profile
+from weft.weaving.pace import Pace
+from weft.weaving.prices import PriceList
+from weft.weaving.rates import LEAST_TOTAL, Rates
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Numbers = NDArray[np.float64]
+    Indices = NDArray[np.intp]
+
+PACKING: Final = 4
+"""The largest number of jobs in a weave."""
+MAX_PROFILES: Final = 12
+"""With more profiles in one table, profiles that are alike count as one. 12 profiles make 1,819 groups."""
+COARSER: Final = (1.1, 1.25, 1.5, 2.0, 3.0, 5.0, 10.0, 100.0)
+"""Profiles count as one if their times are equal after rounding to powers of the first of these that is enough."""
+MIN_TIME_S: Final = 1e-4
+"""Shorter stages are taken to be this long when profiles are compared."""
+EXACT_MEMBERS: Final = 2
+"""Under tokens, rates of larger groups are estimated: to compute those of all groups takes two seconds."""
+MAX_TABLES: Final = 64
+
+
+@dataclass(frozen=True, eq=False)
+class GroupTable:
+    """The groups of some kinds of jobs. A kind is a profile, or None for jobs that are not woven."""
+
+    kinds: tuple[Profile | None, ...]
+    columns: Indices
+    """For each group, its members as `kind * PACKING + n`: the n-th job of that kind. Groups with fewer members are
+    filled up with the last column, which stands for no job."""
+    rates: Numbers
+    """The solo seconds that each member does per second, in the same order; 0 for no job."""
+    start_s: Numbers
+    """The start-up times of all members together."""
+
+    @cached_property
+    def sizes(self) -> Numbers:
+        """The number of members of each group."""
+        import numpy as np
+
+        return np.asarray((self.columns < len(self.kinds) * PACKING).sum(axis=1), dtype=float)
+
+    @cached_property
+    def rates_by_kind(self) -> Numbers:
+        """For each group and kind, the solo seconds done per second by all members of that kind."""
+        import numpy as np
+
+        found = np.zeros((len(self.rates), len(self.kinds) + 1))
+        rows = np.repeat(np.arange(len(self.rates)), PACKING)
+        np.add.at(found, (rows, (self.columns // PACKING).ravel()), self.rates.ravel())
+        return found[:, :-1]
+
+    @cached_property
+    def price_list(self) -> PriceList:
+        return PriceList(self.rates_by_kind)
+
+    @cached_property
+    def _members(self) -> list[tuple[tuple[int, float], ...]]:
+        rows = zip(self.columns.tolist(), self.rates.tolist(), strict=True)
+        return [tuple([(c, r) for c, r in zip(*row, strict=True) if c < self.none]) for row in rows]
+
+    @cached_property
+    def _rows(self) -> dict[tuple[int, ...], int]:
+        return {tuple([c // PACKING for c, _ in row]): at for at, row in enumerate(self._members)}
+
+    def members(self, row: int) -> tuple[tuple[int, float], ...]:
+        """Return the columns of a group's members, and their rates."""
+        return self._members[row]
+
+    @property
+    def none(self) -> int:
+        """The column that stands for no job."""
+        return len(self.kinds) * PACKING
+
+    def row_of(self, kinds: Iterable[int]) -> int | None:
+        """Return the group with members of these kinds; None if it does not pay."""
+        return self._rows.get(tuple(sorted(kinds)))
+
+
+def build_table(kinds: Sequence[Profile | None], pace: Pace | Rates) -> GroupTable:
+    """Return the table of all groups that pay: those whose members do more together than in turn."""
+    import numpy as np
+
+    none = len(kinds) * PACKING
+    columns: list[list[int]] = []
+    rates: list[list[float]] = []
+    starts: list[float] = []
+    woven = [at for at, profile in enumerate(kinds) if profile is not None]
+    for members in range(1, PACKING + 1):
+        for group in combinations_with_replacement(woven if members > 1 else range(len(kinds)), members):
+            found = _rates([profile for at in group if (profile := kinds[at]) is not None], pace)
+            if members > 1 and sum(found) < _least_total(pace):
+                continue
+            places = [at * PACKING + group[:place].count(at) for place, at in enumerate(group)]
+            columns.append(places + [none] * (PACKING - members))
+            rates.append([*(found or [1.0]), *[0.0] * (PACKING - members)])
+            starts.append(sum(profile.start_s for at in group if (profile := kinds[at]) is not None))
+    return GroupTable(tuple(kinds), np.array(columns, dtype=np.intp), np.array(rates), np.array(starts))
+
+
+def _rates(profiles: Sequence[Profile], pace: Pace | Rates) -> list[float]:
+    times = pace.iterations_s if len(profiles) <= EXACT_MEMBERS else pace.estimated_iterations_s
+    return (
+        [p.iteration_s / max(time, 1e-12) for p, time in zip(profiles, times(profiles), strict=True)]
+        if profiles
+        else []
+    )
+
+
+def _least_total(pace: Pace | Rates) -> float:
+    return LEAST_TOTAL if isinstance(pace, Rates) else 1.0
+
+
+def rounded_profile(profile: Profile, base: float) -> Profile:
+    """Return the profile that stands for all that are alike: their times are equal when rounded to powers of `base`."""
+    return Profile(
+        model="",
+        iteration_s=_rounded(profile.iteration_s, base),
+        data_s=_rounded(profile.data_s, base),
+        gpu_s=_rounded(profile.gpu_s, base),
+        network_s=_rounded(profile.network_s, base),
+        start_s=_rounded(profile.start_s, base) if profile.start_s else 0.0,
+    )
+
+
+def _rounded(seconds: float, base: float) -> float:
+    return exp(round(log(max(seconds, MIN_TIME_S)) / log(base)) * log(base))
+
+
+@dataclass
+class GroupTables:
+    """The tables of a policy, one for each set of jobs that may be woven with each other.
+
+    A table keeps the kinds that it once had: as jobs come and go, it need not be built again."""
+
+    pace: Pace | Rates
+    _tables: dict[Hashable, tuple[GroupTable, dict[Profile | None, int]]] = field(default_factory=dict)
+
+    def table(self, name: Hashable, profiles: Iterable[Profile | None]) -> tuple[GroupTable, dict[Profile | None, int]]:
+        """Return the table of this name for jobs of these profiles, and the kind of each profile."""
+        wanted = set(profiles)
+        known = self._tables.get(name)
+        if known is not None and wanted <= known[1].keys():
+            return known
+        if known is not None and len(wanted | known[1].keys()) <= MAX_PROFILES:
+            wanted |= known[1].keys()
+        if len(self._tables) >= MAX_TABLES:
+            self._tables.clear()
+        standing = _standing_for(wanted)
+        kinds = sorted(set(standing.values()), key=_by_value)
+        numbers = {profile: at for at, profile in enumerate(kinds)}
+        found = build_table(kinds, self.pace), {profile: numbers[each] for profile, each in standing.items()}
+        self._tables[name] = found
+        return found
+
+
+def _standing_for(profiles: set[Profile | None]) -> dict[Profile | None, Profile | None]:
+    """Return the profile that stands for each profile: itself, or one for all that are alike."""
+    if len(profiles) <= MAX_PROFILES:
+        return {profile: profile for profile in profiles}
+    found: dict[Profile | None, Profile | None] = {}
+    for base in COARSER:
+        found = {p: None if p is None else rounded_profile(p, base) for p in profiles}
+        if len(set(found.values())) <= MAX_PROFILES:
+            break
+    return found
+
+
+def _by_value(profile: Profile | None) -> tuple[str, float, float, float, float, float]:
+    if profile is None:
+        return "", 0.0, 0.0, 0.0, 0.0, 0.0
+    return profile.model, profile.iteration_s, profile.data_s, profile.gpu_s, profile.network_s, profile.start_s

@@ -1,0 +1,87 @@
+"""Prices of work: what a solo second of each profile costs in GPU-seconds, if GPUs are used as well as weaves allow.
+
+For the jobs of one GPU count, prices p are *valid* if no weave does more than one GPU-second's worth of work a second:
+the sum of p times rate over its members is at most 1. Whatever weaves a policy chooses, a job with w solo seconds of
+work then costs at least p w GPU-seconds. Among the valid prices, those that make a given amount of work dearest are the
+shadow prices of a linear program: a weave whose members' rates are worth 1 wastes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from math import log2
+from typing import TYPE_CHECKING, Final
+
+from weft.weaving.simplex import maximise
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Numbers = NDArray[np.float64]
+
+STEPS_PER_OCTAVE: Final = 2
+"""The mix of work is rounded to this many steps per factor of two: prices are corners of a polytope, and change in
+jumps as the mix does."""
+NO_WORK: Final = -1000
+"""The rounded work of a profile that has none."""
+MAX_REMEMBERED: Final = 4096
+
+
+def price_work(rates: Numbers, work_s: Numbers) -> Numbers:
+    """Return the valid prices that make the work dearest.
+
+    `rates` has a row for each weave and each job alone: solo seconds done per second, summed by profile."""
+    import numpy as np
+
+    largest = float(work_s.max()) if len(work_s) else 0.0
+    if largest <= 0:
+        return np.zeros(len(work_s))
+    _, prices = maximise(work_s / largest, rates, np.ones(len(rates)))
+    return valid_prices(rates, prices)
+
+
+def valid_prices(rates: Numbers, prices: Numbers) -> Numbers:
+    """Scale prices down to valid ones: rounding errors do not make a bound wrong."""
+    import numpy as np
+
+    return np.asarray(prices / max(1.0, float((rates @ prices).max())))
+
+
+@dataclass
+class PriceList:
+    """The prices of one set of rates by the mix of work, remembered."""
+
+    rates: Numbers
+    prior: float = 0.2
+    """The work that each profile is taken to have besides its own, in parts of the mean."""
+    floor: float = 0.1
+    """The least price. Without it, abundant work that fits into every weave would weigh nothing."""
+    _known: dict[tuple[int, ...], Numbers] = field(default_factory=dict, repr=False)
+
+    def prices(self, work_s: Sequence[float]) -> Numbers:
+        """Return prices for about this mix of work, 0 for profiles without work. Equal mixes get equal prices, whatever
+        was asked before."""
+        import numpy as np
+
+        live = [each for each in work_s if each > 0]
+        mean = sum(live) / len(live) if live else 1.0
+        mix = tuple([round(log2(w / mean + self.prior) * STEPS_PER_OCTAVE) if w > 0 else NO_WORK for w in work_s])
+        known = self._known.get(mix)
+        if known is None:
+            if len(self._known) >= MAX_REMEMBERED:
+                self._known.clear()
+            known = self._known[mix] = self._solve(np.array(mix))
+        return known
+
+    def _solve(self, mix: NDArray[np.int_]) -> Numbers:
+        """Price the work of the profiles that have some, as if there were no others."""
+        import numpy as np
+
+        live = mix != NO_WORK
+        rates = self.rates[~self.rates[:, ~live].any(axis=1)][:, live]
+        prices = np.zeros(len(mix))
+        if live.any():
+            prices[live] = np.maximum(price_work(rates, 2.0 ** (mix[live] / STEPS_PER_OCTAVE)), self.floor)
+        return prices

@@ -1,0 +1,231 @@
+"""The choice of groups by density: worth of the work done per second and GPU, the densest first.
+
+A group's density is the sum of its members' rates, each times the job's weight, plus a term that prefers few jobs at a
+high rate to many at a low one. All GPU counts compete. Groups that run already compete with a bonus: to keep them costs
+no restart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from itertools import combinations
+from typing import TYPE_CHECKING, Final
+
+from weft.core.ports import Trial
+from weft.core.resources.shapes import Shape
+from weft.weaving.groups import PACKING, GroupTable
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Numbers = NDArray[np.float64]
+
+NO_JOB: Final = -1e15
+"""The weight of a job that is not there: no group with it is chosen."""
+MIN_ACTIVE: Final = 0.02
+"""The least part of the time in which a group is taken to work."""
+
+
+@dataclass(frozen=True)
+class Weights:
+    """What the density of a group is made of, besides the weights of its members."""
+
+    gpus: int
+    """The GPUs of the cluster."""
+    concentration: float
+    """The worth of serving few jobs at a high rate instead of many at a low one."""
+    start_rate: float = 0.0
+    """How often each run starts anew, per second, whatever is chosen; 0 if only runs that move do."""
+
+
+@dataclass
+class Bucket:
+    """Jobs that may be woven with each other, by kind, each in order of rank; and their groups."""
+
+    gpus: float
+    """The GPUs that a group holds."""
+    table: GroupTable
+    queues: list[list[int]]
+    """For each kind, the numbers of its jobs that are not chosen yet, the first first."""
+
+    def prepare(self, weight: Sequence[float], weights: Weights) -> None:
+        """Compute the densities of the best group of each multiset of kinds."""
+        import numpy as np
+
+        table = self.table
+        self._weight = weight
+        self._forbidden: list[int] = []
+        self._active: float | Numbers = 1.0
+        if weights.start_rate:
+            self._active = np.maximum(1.0 - weights.start_rate * table.start_s, MIN_ACTIVE)
+        share = weights.concentration * weights.gpus / max(self.gpus, 1e-9)
+        self._concentrated = share * (table.rates.sum(axis=1) - table.sizes / 2)
+        self._column_weights = np.full(table.none + 1, NO_JOB)
+        self._column_weights[table.none] = 0.0
+        for kind in range(len(self.queues)):
+            self._fill(kind)
+        self._find_best()
+
+    def _fill(self, kind: int) -> None:
+        weight = self._weight
+        found = [weight[job] for job in self.queues[kind][:PACKING]]
+        at = kind * PACKING
+        self._column_weights[at : at + PACKING] = found + [NO_JOB] * (PACKING - len(found))
+
+    def _find_best(self) -> None:
+        import numpy as np
+
+        worth = np.einsum("ij,ij->i", self.table.rates, self._column_weights[self.table.columns])
+        density = worth * self._active + self._concentrated
+        density[self._forbidden] = NO_JOB
+        self.row = int(density.argmax())
+        self.density = float(density[self.row])
+
+    def best(self) -> tuple[int, ...]:
+        """Return the jobs of the densest group."""
+        return tuple([self.queues[c // PACKING][c % PACKING] for c, _ in self.table.members(self.row)])
+
+    def take(self, jobs: Sequence[int], kinds: Sequence[int]) -> None:
+        """Take these jobs off the queues."""
+        for job, kind in zip(jobs, kinds, strict=True):
+            if job in self.queues[kind]:  # a job that runs may be too far back
+                self.queues[kind].remove(job)
+        for kind in set(kinds):
+            self._fill(kind)
+        self._find_best()
+
+    def untaken(self) -> list[int]:
+        """Return the first jobs of the queues, the heaviest first."""
+        first = [job for queue in self.queues for job in queue[:PACKING]]
+        return sorted(first, key=lambda job: -self._weight[job])
+
+    def forbid(self) -> None:
+        """Do not choose groups of the kinds of the densest one."""
+        self._forbidden.append(self.row)
+        self._find_best()
+
+    def density_of(self, jobs: Sequence[int], kinds: Sequence[int]) -> float | None:
+        """Return the density of these jobs as a group; None if the group does not pay."""
+        row = self.table.row_of(kinds)
+        if row is None:
+            return None
+        by_kind: dict[int, list[int]] = {}
+        for job, kind in zip(jobs, kinds, strict=True):
+            by_kind.setdefault(kind, []).append(job)
+        worth = 0.0
+        for column, rate in self.table.members(row):
+            worth += rate * self._weight[by_kind[column // PACKING][column % PACKING]]
+        active = self._active if isinstance(self._active, float) else float(self._active[row])
+        return worth * active + float(self._concentrated[row])
+
+
+@dataclass
+class Choice:
+    """A group that was chosen."""
+
+    jobs: tuple[int, ...]
+    bucket: Bucket
+    density: float
+
+
+@dataclass
+class Selection:
+    """Chooses groups until the GPUs are full."""
+
+    buckets: Sequence[Bucket]
+    bucket_of: Sequence[Bucket]
+    """The bucket of each job."""
+    kind_of: Sequence[int]
+    """The kind of each job in its bucket."""
+    keep: float
+    """The bonus of a group that runs, as a part of its density."""
+    fits: Callable[[tuple[int, ...]], bool]
+    """Returns whether the jobs of a group fit together."""
+    chosen: list[Choice] = field(default_factory=list)
+
+    def run(self, running: Sequence[tuple[int, ...]], free: float) -> None:
+        """Choose groups, the densest first. `running`: the groups that run now; `free`: the GPUs to give away."""
+        kept = self._kept(running)
+        taken: set[int] = set()
+        while free > 0:
+            best = max(
+                (bucket for bucket in self.buckets if bucket.gpus <= free and bucket.density > 0),
+                key=lambda bucket: bucket.density,
+                default=None,
+            )
+            while kept and not taken.isdisjoint(kept[-1].jobs):
+                kept.pop()
+            again = next((c for c in reversed(kept) if c.bucket.gpus <= free and taken.isdisjoint(c.jobs)), None)
+            if again is not None and (best is None or again.density >= best.density):
+                choice = again
+                kept.remove(again)
+            elif best is not None:
+                choice = Choice(best.best(), best, best.density)
+            else:
+                break
+            if not self.fits(choice.jobs):
+                if choice is not again:
+                    choice.bucket.forbid()
+                continue
+            choice.bucket.take(choice.jobs, [self.kind_of[job] for job in choice.jobs])
+            taken.update(choice.jobs)
+            self.chosen.append(choice)
+            free -= choice.bucket.gpus
+        self._split(free)
+
+    def place(self, shape_of: Callable[[tuple[int, ...]], Shape], trial: Trial) -> list[tuple[int, ...]]:
+        """Return the chosen groups that fit the nodes side by side, the largest first. What is left on nodes
+        goes to the first jobs, alone."""
+        self.chosen.sort(key=lambda choice: (-choice.bucket.gpus, -choice.density))
+        placed = [choice.jobs for choice in self.chosen if trial.fits(shape_of(choice.jobs))]
+        if len(placed) < len(self.chosen) and trial.idle_gpus:
+            for bucket in sorted(self.buckets, key=lambda bucket: -bucket.gpus):
+                placed += [(job,) for job in bucket.untaken() if trial.idle_gpus and trial.fits(shape_of((job,)))]
+        return placed
+
+    def _kept(self, running: Sequence[tuple[int, ...]]) -> list[Choice]:
+        """Return the groups that run now, the densest last."""
+        found = []
+        for jobs in running:
+            bucket = self.bucket_of[jobs[0]]
+            density = bucket.density_of(jobs, [self.kind_of[job] for job in jobs])
+            if density is not None:
+                found.append(Choice(jobs, bucket, density * (1 + self.keep)))
+        return sorted(found, key=lambda choice: choice.density)
+
+    def _split(self, free: float) -> None:
+        """Give GPUs that are left to parts of groups, where that gains most."""
+        while free > 0:
+            gains = [
+                (gain, at, parts)
+                for at, choice in enumerate(self.chosen)
+                if len(choice.jobs) > 1 and choice.bucket.gpus <= free
+                for gain, parts in self._splits(choice)
+            ]
+            if not gains:
+                break
+            gain, at, (one, other) = max(gains, key=lambda found: (found[0], -found[1]))
+            if gain <= 0:
+                break
+            bucket = self.chosen[at].bucket
+            self.chosen[at] = Choice(one, bucket, self._worth(bucket, one))
+            self.chosen.append(Choice(other, bucket, self._worth(bucket, other)))
+            free -= bucket.gpus
+
+    def _splits(self, choice: Choice) -> list[tuple[float, tuple[tuple[int, ...], tuple[int, ...]]]]:
+        """Return the ways to part a group in two, each with its gain."""
+        jobs, bucket = choice.jobs, choice.bucket
+        whole = self._worth(bucket, jobs)
+        found = []
+        for size in range(1, len(jobs) // 2 + 1):
+            for other in combinations(jobs, size):
+                one = tuple([job for job in jobs if job not in other])
+                gain = self._worth(bucket, one) + self._worth(bucket, other) - whole
+                found.append((gain, (one, other)))
+        return found
+
+    def _worth(self, bucket: Bucket, jobs: tuple[int, ...]) -> float:
+        found = bucket.density_of(jobs, [self.kind_of[job] for job in jobs])
+        return NO_JOB if found is None else found

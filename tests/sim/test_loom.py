@@ -1,0 +1,62 @@
+"""Loom on traces of a few jobs, worked out by hand, and its guard against slow-down."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from support.builders import grid, profile, record, traced
+from weft.core.metrics.figures import gather
+from weft.model import Rewoven, Start
+from weft.sim.traces.generator import small
+
+THREE = 1.5 / 1.015
+DATA, GPU = profile(0.9, 0.05, 0.05), profile(0.05, 0.9, 0.05)
+
+
+@pytest.mark.parametrize("policy", ["loom-s", "loom-l"])
+def test_all_run_alone_while_all_fit(policy: str) -> None:
+    done = record(grid(1, 2), [traced("a", 0, 7), traced("b", 0, 9)], policy, model="muri")
+    assert done.ends() == {"a": 7, "b": 9}
+
+
+def test_loom_s_takes_the_shortest_where_nothing_can_be_woven() -> None:
+    """One GPU, jobs that use it all the time: in turn, shortest first."""
+    each = profile(0.0, 1.0, 0.0)
+    jobs = [traced(id, 0, work, profile=each) for id, work in (("a", 50), ("b", 10), ("c", 30))]
+    done = record(grid(1, 1), jobs, "loom-s", model="muri")
+    assert done.ends() == {"b": 10, "c": 40, "a": 90}
+
+
+def test_loom_s_weaves_what_fits_together() -> None:
+    """One GPU, 100 iterations of 1 s each, two jobs that load data and two that compute. There is room for two data
+    stages, but one GPU stage. A pair of both takes 1.05 x 1.33/1.015 s for two iterations, two data jobs and one GPU
+    job 1.05 x 1.5/1.015 s for three, all four 1.9 x 1.37/1.015 s: three do the most work. The fourth runs alone after
+    that."""
+    jobs = [traced(f"{kind}{at}", 0, 100, profile=p) for at in (1, 2) for kind, p in (("d", DATA), ("g", GPU))]
+    done = record(grid(1, 1), jobs, "loom-s", model="muri")
+    three = 105 * THREE
+    assert done.ends() == {
+        "d1": pytest.approx(three), "d2": pytest.approx(three), "g1": pytest.approx(three),
+        "g2": pytest.approx(three + 100),
+    }  # fmt: skip
+
+
+def test_a_job_without_a_profile_runs_alone() -> None:
+    bare = traced("bare", 0, 50)
+    bare = replace(bare, job=replace(bare.job, profile=None, iterations=None))
+    done = record(grid(1, 1), [traced("a", 0, 50, profile=DATA), traced("b", 0, 50, profile=GPU), bare], "loom-s")
+    woven = {name for f in done.facts if isinstance(f, Start | Rewoven) for name in f.weave}
+    assert woven == {"a", "b"}
+    assert len(done.ends()) == 3
+
+
+@pytest.mark.parametrize("model", ["real", "muri"])
+def test_the_guard_bounds_the_slow_down(model: str) -> None:
+    trace, worst = small().jobs, {}
+    for limit in (0, 4):
+        done = record(grid(2, 8), trace, f"loom-s:max_rho={limit}", model=model)
+        found = gather(done.facts, {each.job.id: each.work_s for each in trace})
+        worst[limit] = max(job.rho for job in found.jobs if job.rho is not None)
+    assert worst[4] <= max(worst[0], 4)

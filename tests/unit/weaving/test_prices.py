@@ -1,0 +1,81 @@
+"""Prices of work, tables of groups, and the choice of groups by density."""
+
+from __future__ import annotations
+
+from itertools import combinations_with_replacement
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from support.builders import profile
+from weft.model import Profile
+from weft.weaving.groups import MAX_PROFILES, GroupTables, build_table
+from weft.weaving.pace import Pace
+from weft.weaving.prices import PriceList, price_work
+from weft.weaving.rates import Rates
+
+DATA, GPU, NET = profile(0.9, 0.05, 0.05), profile(0.05, 0.9, 0.05), profile(0.05, 0.05, 0.9)
+
+
+def test_prices_of_two_kinds_worked_out_by_hand() -> None:
+    """Alone each does 1; together both do 0.8. Equal work is dearest at 1 / 1.6 = 0.625 each. With much more work of
+    the first, it costs 1, and the second what is left of the weave: (1 - 0.8) / 0.8 = 0.25."""
+    rates = np.array([[1.0, 0.0], [0.0, 1.0], [0.8, 0.8]])
+    assert price_work(rates, np.array([1.0, 1.0])) @ [1, 1] == pytest.approx(1.25)
+    assert price_work(rates, np.array([9.0, 1.0])) == pytest.approx([1.0, 0.25])
+
+
+@given(st.lists(st.floats(0.0, 1e6), min_size=3, max_size=3))
+@settings(max_examples=30, deadline=None)
+def test_no_group_does_more_than_a_gpu_second_a_second(work_s: list[float]) -> None:
+    table = build_table([DATA, GPU, NET], Pace())
+    prices = price_work(table.rates_by_kind, np.array(work_s))
+    assert (table.rates_by_kind @ prices).max() <= 1 + 1e-9
+    assert prices.min() >= 0
+
+
+def test_prices_depend_on_the_mix_alone_and_ignore_kinds_without_work() -> None:
+    rates = np.array([[1.0, 0.0], [0.0, 1.0], [0.8, 0.8]])
+    listed, other = PriceList(rates), PriceList(rates)
+    listed.prices([1.0, 100.0])
+    assert listed.prices([500.0, 500.0]).tolist() == other.prices([1.0, 1.0]).tolist()
+    assert listed.prices([7.0, 0.0]).tolist() == [1.0, 0.0]
+
+
+def test_a_table_has_each_group_that_pays_once() -> None:
+    table = build_table([DATA, GPU, None], Pace())
+    assert table.sizes.tolist()[:3] == [1, 1, 1]
+    for members in (2, 3, 4):
+        for group in combinations_with_replacement((0, 1), members):
+            profiles = [(DATA, GPU)[at] for at in group]
+            row = table.row_of(group)
+            assert (row is not None) == Pace().pays(profiles)
+            if row is not None:
+                rates = [p.iteration_s / Pace().iteration_s(profiles) for p in profiles]
+                assert [rate for _, rate in table.members(row)] == pytest.approx(rates)
+    assert table.row_of((0, 2)) is None  # a job without a profile is not woven
+
+
+def test_under_tokens_each_member_has_its_own_rate() -> None:
+    table = build_table([DATA, GPU], Rates())
+    row = table.row_of((0, 1))
+    assert row is not None
+    times = Rates().iterations_s([DATA, GPU])
+    assert [rate for _, rate in table.members(row)] == pytest.approx([1 / times[0], 1 / times[1]])
+
+
+def test_many_profiles_count_as_few() -> None:
+    tables = GroupTables(Pace())
+    many = [Profile(f"m{at}", 1.0, 0.1 + at / 100, 0.5, 0.1) for at in range(40)]
+    table, kinds = tables.table("some", many)
+    assert len(table.kinds) <= MAX_PROFILES
+    assert set(kinds) == set(many)
+    assert tables.table("some", many[:3])[0] is table  # it is not built again
+
+
+def test_a_table_grows_with_new_profiles() -> None:
+    tables = GroupTables(Pace())
+    assert tables.table("some", [DATA])[0].kinds == (DATA,)
+    assert set(tables.table("some", [GPU])[0].kinds) == {DATA, GPU}
