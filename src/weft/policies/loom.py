@@ -1,9 +1,7 @@
 """Loom: weave by price. Groups of jobs compete for GPUs by the worth of the work that they do per second and GPU.
 
-The price of a solo second comes from a linear program over all weaves (`weaving.prices`): work that is hard to weave is
-dear. A job weighs its price times the number of jobs behind it (`weaving.valuation`). With a long queue all first jobs
-weigh about the same, and efficiency decides; with a short one the first job weighs most, and runs alone. The densest
-groups get the GPUs (`weaving.selection`). docs/explanation/loom.md explains why.
+A linear program over all weaves prices each job's work (`weaving.prices`). A job weighs its price times the number of
+jobs behind it (`weaving.valuation`). The densest groups get the GPUs (`weaving.selection`, docs/explanation/loom.md).
 """
 
 from __future__ import annotations
@@ -40,17 +38,16 @@ class Loom(Replanner):
     max_rho: float = 20.0
     """The slow-down against an equal share of the cluster that no job should reach; 0: no limit."""
     order: Literal["auto", "fair", "fifo", "slots"] = "auto"
-    """The turns of the members of a weave: the least served first, the first in line first, or in lock-step. `auto`:
-    fair; in Muri's model slots."""
+    """The turns of the members of a weave, as for Muri. `auto`: fair; in Muri's model slots."""
     contention: Literal["auto", "muri", "none"] = "auto"
-    """The slowdown of members by each other: by Muri's factors, or not at all. `auto`: in lock-step by the factors."""
+    """The slowdown of members by each other otherwise, as for Muri. `auto`: in lock-step by Muri's factors."""
 
     preempts = True
     weaves = True
     concentration: ClassVar[float] = 0.4
     """The worth of serving few jobs at a high rate instead of many at a low one."""
     keep: ClassVar[float] = 0.1
-    """The bonus of a group that runs, where only runs that move restart: a better group must be better by this part."""
+    """The bonus of a group that runs, where only runs that move restart."""
 
     def __post_init__(self) -> None:
         if self.max_rho < 0:
