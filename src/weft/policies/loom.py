@@ -36,7 +36,7 @@ class Loom(Replanner):
     """The common part of Loom-S and Loom-L."""
 
     max_rho: float = 20.0
-    """The slow-down against an equal share of the cluster that no job should reach; 0: no limit."""
+    """The slow-down, against an equal share of the cluster, that no job should reach; 0: no limit."""
     order: Literal["auto", "fair", "fifo", "slots"] = "auto"
     """The turns of the members of a weave, as for Muri. `auto`: fair; in Muri's model slots."""
     contention: Literal["auto", "muri", "none"] = "auto"
@@ -100,7 +100,6 @@ class Loom(Replanner):
 
     @cached_property
     def _urgent_at(self) -> dict[Seconds, Seconds]:
-        """When the next job gets urgent, as of the last plan."""
         return {}
 
 

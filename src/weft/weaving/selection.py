@@ -30,14 +30,14 @@ MIN_ACTIVE: Final = 0.02
 
 @dataclass(frozen=True)
 class Weights:
-    """What the density of a group is made of, besides the weights of its members."""
+    """The terms of a density besides the weights of the members."""
 
     gpus: int
     """The GPUs of the cluster."""
     concentration: float
     """The worth of serving few jobs at a high rate instead of many at a low one."""
     start_rate: float = 0.0
-    """How often each run starts anew, per second, whatever is chosen; 0 if only runs that move do."""
+    """The restarts of each run per second, whichever groups are chosen; 0: only runs that move restart."""
 
 
 @dataclass
