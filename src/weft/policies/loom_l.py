@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from weft.core.ports import JobView, View
 from weft.model import Seconds
-from weft.policies.loom import Loom
 from weft.policy_state.solo_service import SoloService, expected_left_s
+from weft.weaving.loom import Loom
 
 if TYPE_CHECKING:
     import numpy as np

@@ -9,11 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from weft.core.ports import Ask, JobView, Replanner, View
 from weft.model import Fact, Seconds
-from weft.policy_state.event_gaps import EventGaps
 from weft.weaving.candidates import joint_ask
 from weft.weaving.choice import choose_groups
 from weft.weaving.groups import GroupTables
@@ -26,9 +25,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Numbers = NDArray[np.float64]
-
-UNKNOWN_S: Final = 30 * 86_400.0
-"""The work left of a job about which nothing is known."""
 
 
 @dataclass(frozen=True)
@@ -69,12 +65,9 @@ class Loom(Replanner):
     def _tables(self) -> GroupTables:
         return GroupTables(self.pace)
 
-    def expect_left_s(self, view: View, jobs: Sequence[JobView]) -> Numbers:
+    def expect_left_s(self, view: View, jobs: Sequence[JobView]) -> Numbers:  # noqa: ARG002
         """Return the solo seconds of work that each job is expected to need until it ends."""
         raise TypeError(f"{type(self).__name__} has no expect_left_s")
-
-    def memo(self) -> Any:
-        return EventGaps()
 
     def observe(self, memo: Any, fact: Fact) -> Any:
         memo.apply(fact)
@@ -101,20 +94,3 @@ class Loom(Replanner):
     @cached_property
     def _urgent_at(self) -> dict[Seconds, Seconds]:
         return {}
-
-
-@dataclass(frozen=True)
-class LoomS(Loom):
-    """Weaves by price; knows how long jobs take."""
-
-    def key(self, job: JobView, now: Seconds) -> float:
-        return max(job.gpus, 1) * job.remaining(now)
-
-    def expect_left_s(self, view: View, jobs: Sequence[JobView]) -> Numbers:
-        import numpy as np
-
-        now = view.now
-        left_s = np.array([job.remaining(now) for job in jobs])
-        for number in np.flatnonzero(np.isinf(left_s)).tolist():
-            left_s[number] = min(view.expected_left_s(jobs[number]), UNKNOWN_S)
-        return left_s

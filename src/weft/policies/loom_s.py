@@ -1,0 +1,41 @@
+"""Loom-S: Loom for jobs of known length. `weaving.loom` is the common part of both."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from weft.core.ports import JobView, View
+from weft.model import Seconds
+from weft.policy_state.event_gaps import EventGaps
+from weft.weaving.loom import Loom
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Numbers = NDArray[np.float64]
+
+UNKNOWN_S: Final = 30 * 86_400.0
+"""The work left of a job about which nothing is known."""
+
+
+@dataclass(frozen=True)
+class LoomS(Loom):
+    """Weaves by price; knows how long jobs take."""
+
+    def key(self, job: JobView, now: Seconds) -> float:
+        return max(job.gpus, 1) * job.remaining(now)
+
+    def memo(self) -> Any:
+        return EventGaps()
+
+    def expect_left_s(self, view: View, jobs: Sequence[JobView]) -> Numbers:
+        import numpy as np
+
+        now = view.now
+        left_s = np.array([job.remaining(now) for job in jobs])
+        for number in np.flatnonzero(np.isinf(left_s)).tolist():
+            left_s[number] = min(view.expected_left_s(jobs[number]), UNKNOWN_S)
+        return left_s
