@@ -74,7 +74,7 @@ def make_store() -> Iterator[PodmanStore]:
         store.write()
         context = store.folder / "context"
         context.mkdir()
-        (context / "Containerfile").write_text("FROM scratch\nCOPY marker /marker\n")
+        (context / "Containerfile").write_text("FROM scratch\nCOPY marker /marker\nCOPY marker /etc/weft-test\n")
         (context / "marker").write_text("weft\n")
         done = subprocess.run(
             ["podman", "build", "--tag", IMAGE, str(context)], env={**os.environ, **store.env}, capture_output=True,
