@@ -12,11 +12,11 @@ from clusters.mutants import MUTANTS, WEAVE_MUTANTS, catching
 from clusters.world import play
 
 
-def count(seeds: Sequence[int], *, weaves: bool, services: bool) -> None:
+def count(seeds: Sequence[int], *, weaves: bool, services: bool, pair: bool) -> None:
     began, bad = process_time(), []
     for seed in seeds:
         try:
-            play(seed, weaves=weaves, services=services)
+            play(seed, weaves=weaves, services=services, pair=pair)
         except Exception as error:
             bad.append(seed)
             print(seed, type(error).__name__, str(error)[:300], flush=True)
@@ -27,11 +27,11 @@ def count(seeds: Sequence[int], *, weaves: bool, services: bool) -> None:
 def main(which: str, *rest: str) -> None:
     first, _, last = which.partition("-")
     if not last:
-        play(int(first), print, weaves="weaves" in rest, services="services" in rest)
+        play(int(first), print, weaves="weaves" in rest, services="services" in rest, pair="pair" in rest)
         return
     seeds = range(int(first), int(last) + 1)
     if "mutants" not in rest:
-        count(seeds, weaves="weaves" in rest, services="services" in rest)
+        count(seeds, weaves="weaves" in rest, services="services" in rest, pair="pair" in rest)
         return
     for mutant in WEAVE_MUTANTS if "weaves" in rest else MUTANTS:
         print(f"{mutant.__name__:26} {len(list(catching(mutant, seeds)))} of {len(seeds)}", flush=True)

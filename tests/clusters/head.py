@@ -32,9 +32,12 @@ class Head:
         self.leaving: dict[str, int] = {}
         """Nodes that have said goodbye, as this process knows it, each with its connection."""
         self.up = False
+        self.epoch = 0
+        """The epoch under which it leads; 0: it is the only one, or does not lead."""
         self._life = 0
         """Whatever was under way in an earlier one is void."""
         network.head = self
+        self.scheduler = self.fresh()
         self.start()
 
     @property
@@ -47,7 +50,8 @@ class Head:
 
     # ---- it starts, and dies
 
-    def start(self) -> None:
+    def start_empty(self) -> None:
+        """Be up, and know nothing."""
         self.up = True
         self._life += 1
         self._waiting: list[tuple[Make, Callable[[], None]]] = []
@@ -55,10 +59,19 @@ class Head:
         self._stalled_until = 0.0
         self.conns = set()
         self.leaving = {}
+
+    def start(self) -> None:
+        self.start_empty()
         self.scheduler = self.fresh()
         self.scheduler.replay(self.disk)
         self.registry = NodeRegistry(
-            self.scheduler.state, self.now, lease_s=LEASE_S, heartbeat_s=HEARTBEAT_S, margin_s=MARGIN_S, cluster="c"
+            self.scheduler.state,
+            self.now,
+            lease_s=LEASE_S,
+            heartbeat_s=HEARTBEAT_S,
+            margin_s=MARGIN_S,
+            cluster="c",
+            leader_epoch=self.epoch,
         )
         self._set_alarm(self.scheduler.alarm)
         self.ask(lambda now: ([Wake(now)], []))
@@ -74,7 +87,7 @@ class Head:
         self._time.note("the scheduler dies")
         self.up = False
         self._life += 1
-        self._network.head_died()
+        self._network.head_died(self)
 
     def stall(self, seconds: float) -> None:
         self._time.note(f"the scheduler stands still for {seconds:.1f} s")
@@ -139,6 +152,8 @@ class Head:
         if self._time.now < self._stalled_until:
             self._time.after(self._stalled_until - self._time.now, self._alive(self._life, self._turn))
             return
+        if not self._leads():
+            return
         batch, self._waiting = self._waiting, []
         now, events = self.now, list[Event]()
         replies: list[Reply] = []
@@ -155,8 +170,8 @@ class Head:
         def written() -> None:
             self._writes = False
             fate = self._time.chance.random() if facts and not self._network.calm else 1.0
-            if fate > self._mayhem.torn_commits:
-                self.disk += facts
+            if fate > self._mayhem.torn_commits and facts and not self._store(facts):
+                return
             if fate < self._mayhem.torn_commits * 2:  # with it on disk, or not
                 self.die()
                 return
@@ -174,6 +189,15 @@ class Head:
             self._time.after(self._time.chance.uniform(0, self._mayhem.commit_s), self._alive(life, written))
         else:
             written()
+
+    def _leads(self) -> bool:
+        """Whether it may answer."""
+        return True
+
+    def _store(self, facts: Sequence[Fact]) -> bool:
+        """Put facts on disk; False if that is not allowed any more."""
+        self.disk += facts
+        return True
 
     def _do(self, replies: list[Reply], decisions: Sequence[Decision | Unwoven]) -> None:
         for decision in decisions:

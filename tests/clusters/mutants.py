@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final
 
 import pytest
 
 from clusters.head import Head
 from clusters.machine import Machine
+from clusters.pair import Database, LedHead
 from clusters.world import play
 from weft.agent.actions import Action
 from weft.agent.state_machine import Agent
+from weft.core.scheduler import Scheduler
 from weft.engines.process import exit_rules
 from weft.errors import WeftError
-from weft.model import Unwoven
+from weft.model import Fact, Unwoven
 from weft.server.nodes import registration
 from weft.server.nodes.gangs import Gang
 from weft.server.nodes.reconciler import RunReconciler
@@ -295,6 +297,42 @@ def weave_reported_as_ordered(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Agent, "report_weave", lambda *_: [])
 
 
+def deposed_answers(patch: pytest.MonkeyPatch) -> None:
+    """A leader whose lease has ended goes on answering, as if nothing had happened, but it cannot append."""
+    before = Database.append
+
+    def append(self: Database, epoch: int, holder: str, facts: Sequence[Fact], now: float) -> bool:
+        before(self, epoch, holder, facts, now)
+        return True
+
+    patch.setattr(Database, "append", append)
+    patch.setattr(LedHead, "_leads", lambda self: self.tenure is not None)
+
+
+def unfenced_append(patch: pytest.MonkeyPatch) -> None:
+    """A deposed leader can append."""
+
+    def append(self: Database, epoch: int, holder: str, facts: Sequence[Fact], now: float) -> bool:
+        self.record = self.record.renewed(epoch, holder, now) or self.record
+        self.facts += facts
+        return True
+
+    patch.setattr(Database, "append", append)
+    patch.setattr(LedHead, "_leads", lambda self: self.tenure is not None)
+
+
+def state_of_the_last_lead(patch: pytest.MonkeyPatch) -> None:
+    """A leader goes on with what it knew when it led last."""
+    before = LedHead.fresh
+
+    def fresh(self: LedHead) -> Scheduler:
+        return self.scheduler if hasattr(self, "scheduler") and self.last_epoch > 1 else before(self)
+
+    patch.setattr(LedHead, "fresh", fresh)
+
+
+PAIR_MUTANTS: Final[tuple[Break, ...]] = (deposed_answers, unfenced_append, state_of_the_last_lead)
+"""Only worlds with two servers notice these."""
 WEAVE_MUTANTS: Final[tuple[Break, ...]] = (weave_sent_once, unwoven_in_the_journal_only, weave_reported_as_ordered)
 """Only worlds that weave notice these."""
 MUTANTS: Final[tuple[Break, ...]] = (
@@ -312,6 +350,11 @@ def catching(break_it: Break, seeds: Iterable[int]) -> Iterator[int]:
         with pytest.MonkeyPatch.context() as patch:
             break_it(patch)
             try:
-                play(seed, weaves=break_it in WEAVE_MUTANTS)
-            except (AssertionError, WeftError):
+                play(seed, weaves=break_it in WEAVE_MUTANTS, pair=break_it in PAIR_MUTANTS)
+            except (
+                AssertionError,
+                WeftError,
+                LookupError,
+                ValueError,
+            ):  # the last two: facts that contradict each other
                 yield seed

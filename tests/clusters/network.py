@@ -35,6 +35,8 @@ class Line:
 
     conn: int
     caller: Caller
+    head: Head
+    """The server at the other end."""
     open_there: bool = True
     """At the scheduler's end."""
     open_here: bool = True
@@ -45,6 +47,9 @@ class Network:
     time: Timeline
     mayhem: Mayhem
     head: Head = field(init=False)
+    """The server, or the last of several."""
+    heads: list[Head] = field(default_factory=list)
+    """Several servers; callers dial any of them."""
     calm: bool = False
     deaf: set[str] = field(default_factory=set)
     """Machines that nothing reaches."""
@@ -55,9 +60,10 @@ class Network:
 
     def dial(self, caller: Caller) -> int | None:
         """A new connection; None where nobody answers."""
-        if not self.head.up or caller.name in self.deaf or caller.name in self.mute:
+        head = self.time.chance.choice(self.heads) if self.heads else self.head
+        if not head.up or caller.name in self.deaf or caller.name in self.mute:
             return None
-        line = Line(next(self._conns), caller)
+        line = Line(next(self._conns), caller, head)
         self._lines[line.conn] = line
         return line.conn
 
@@ -67,8 +73,8 @@ class Network:
         line = self._lines[conn]
 
         def arrive() -> None:
-            if self.head.up and (line.open_there or self._late()) and line.caller.name not in self.mute:
-                self.head.hear(conn, message)
+            if line.head.up and (line.open_there or self._late()) and line.caller.name not in self.mute:
+                line.head.hear(conn, message)
 
         self._carry(arrive)
 
@@ -147,12 +153,12 @@ class Network:
             line = self.time.chance.choice(lines)
             self.hang_up(line.conn)
             self.close(line.conn)
-            self._notice(lambda: line.conn in self.head.conns, lambda: self._gone(line))
+            self._notice(lambda: line.conn in line.head.conns, lambda: self._gone(line))
             self._notice(lambda: True, lambda: line.caller.hung_up(line.conn))
 
-    def head_died(self) -> None:
+    def head_died(self, head: Head) -> None:
         for line in self._lines.values():
-            if line.open_there:
+            if line.open_there and line.head is head:
                 self.close(line.conn)
 
     def heal(self) -> None:
@@ -169,8 +175,8 @@ class Network:
 
     def _gone(self, line: Line) -> None:
         line.open_there = False
-        if self.head.up:
-            self.head.gone(line.conn)
+        if line.head.up:
+            line.head.gone(line.conn)
 
     def _hung_up(self, line: Line) -> None:
         line.open_here = False

@@ -9,6 +9,7 @@ from clusters.head import Head
 from clusters.machine import Machine
 from clusters.mayhem import CHAOS_S, HEARTBEAT_S, LEASE_S, MARGIN_S, draw
 from clusters.network import Network
+from clusters.pair import Database, LedHead
 from clusters.serving import PLACEMENT, Serving
 from clusters.timeline import Stuck, Timeline
 from clusters.truth import RunKey, Truth
@@ -31,7 +32,7 @@ WEAVING = "muri-l:autopack=off"
 
 
 class World:
-    def __init__(self, seed: int, *, weaves: bool = False, services: bool = False) -> None:
+    def __init__(self, seed: int, *, weaves: bool = False, services: bool = False, pair: bool = False) -> None:
         self.time = Timeline(seed)
         chance = self.time.chance
         mayhem = draw(chance)
@@ -39,8 +40,14 @@ class World:
         self.truth, self.work = Truth(), Work(seed)
         self.network = Network(self.time, mayhem)
         placement = PLACEMENT if services else "packed"
-        self.head = Head(self.time, self.network, mayhem, chance.uniform(1000, 2000), placement)
-        self.head.die = self._crash_head
+        offset_s = chance.uniform(1000, 2000)
+        self.pair: list[LedHead] = []
+        """Two servers, if there are two."""
+        if pair:
+            self._start_pair(offset_s)
+        else:
+            self._only = Head(self.time, self.network, mayhem, offset_s, placement)
+            self._only.die = self._crash_head
         names = [(f"m{at}", f"n{at}", gpus) for at, gpus in enumerate(mayhem.nodes)]
         if mayhem.impostor:
             names.append(("evil", "n0", mayhem.nodes[0]))
@@ -63,6 +70,21 @@ class World:
             self.time.after(chance.uniform(0, 20 if machine.name == "evil" else 3), machine.start_agent)
         self._submit_all()
         self._go_wrong()
+
+    @property
+    def head(self) -> Head:
+        """The server, or the one of two that led last."""
+        return max(self.pair, key=lambda each: each.last_epoch) if self.pair else self._only
+
+    def _start_pair(self, offset_s: float) -> None:
+        """Two servers on one database. Leaders are stopped, killed and shut down more often than one that is alone."""
+        self.mayhem = replace(self.mayhem, head_stalls_s=25.0, head_crashes_s=50.0)
+        database = Database()
+        self.pair = [LedHead(name, database, self.time, self.network, self.mayhem, offset_s) for name in "ab"]
+        self.network.heads = list(self.pair)
+        for each in self.pair:
+            each.die = lambda each=each: self._crash(each)  # type: ignore[misc]
+        self._often(40.0, lambda: self.time.chance.choice(self.pair).step_down())
 
     # ---- what people do
 
@@ -117,13 +139,17 @@ class World:
         self.network.cut(chance.choice(self.machines).name, chance.choice(((deaf,), (mute,), (deaf, mute))))
 
     def _crash_head(self) -> None:
-        if self.head.up:
-            self.head.crash()
+        self._crash(self.head)
+
+    def _crash(self, head: Head) -> None:
+        if head.up:
+            head.crash()
             self.time.after(self.time.chance.uniform(0.1, 15), self._start_head)
 
     def _start_head(self) -> None:
-        if not self.head.up:
-            self.head.start()
+        for head in list[Head](self.pair) or [self.head]:
+            if not head.up:
+                head.start()
 
     def _restart(self, crash: Callable[[], None]) -> None:
         crash()
@@ -255,9 +281,14 @@ class World:
 
 
 def play(
-    seed: int, trace: Callable[[str], None] | None = None, *, weaves: bool = False, services: bool = False
+    seed: int,
+    trace: Callable[[str], None] | None = None,
+    *,
+    weaves: bool = False,
+    services: bool = False,
+    pair: bool = False,
 ) -> World:
-    world = World(seed, weaves=weaves, services=services)
+    world = World(seed, weaves=weaves, services=services, pair=pair)
     world.time.trace = trace
     world.play()
     return world

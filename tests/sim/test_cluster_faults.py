@@ -34,13 +34,16 @@ In woven worlds jobs share GPUs and change their partners while they run, and so
 run takes its turns in the weave that was decided, or does so soon. Rules of weaves are broken, too (`WEAVE_MUTANTS`):
 of the first 60 such worlds 8 noticed `weave_sent_once`, 23 `unwoven_in_the_journal_only`; worlds 83 and 185 notice
 `weave_reported_as_ordered`.
+
+In worlds with two servers one leads; leaders die, stand still for longer than their lease and continue, and give up the
+lead. Of the first 40 such worlds 35 noticed `deposed_answers`, 36 `unfenced_append` and 17 `state_of_the_last_lead`.
 """
 
 from __future__ import annotations
 
 import pytest
 
-from clusters.mutants import MUTANTS, WEAVE_MUTANTS, Break, catching
+from clusters.mutants import MUTANTS, PAIR_MUTANTS, WEAVE_MUTANTS, Break, catching
 from clusters.world import play
 from weft.model import Move
 
@@ -51,6 +54,8 @@ WOVEN_WORLDS = 40
 SOAK_WOVEN_WORLDS = 2000
 WOVEN_SHARD = 10
 SERVED_WORLDS = 40
+PAIR_WORLDS = 20
+SOAK_PAIR_WORLDS = 1000
 ENOUGH = 800
 """By then a world must have noticed that a rule is broken; one in fifty notices the hardest."""
 FIRST = {"goodbye_believed": 401, "weave_reported_as_ordered": 81}
@@ -90,6 +95,25 @@ def test_services_lose_no_replica_that_serves(first: int) -> None:
     assert moves >= 5
 
 
+@pytest.mark.parametrize("first", range(1, PAIR_WORLDS + 1, WOVEN_SHARD))
+def test_nothing_is_lost_when_another_server_leads(first: int) -> None:
+    """Two servers on one database, which are killed, stopped and shut down: about twelve leaders in each world."""
+    leaders = 0
+    for seed in range(first, first + WOVEN_SHARD):
+        try:
+            leaders += play(seed, pair=True).pair[0].database.record.epoch
+        except Exception as error:
+            error.add_note(f"world {seed}; see it happen: PYTHONPATH=src:tests python -m clusters {seed} pair")
+            raise
+    assert leaders >= 4 * WOVEN_SHARD
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("first", range(PAIR_WORLDS + 1, SOAK_PAIR_WORLDS + 1, WOVEN_SHARD))
+def test_nothing_is_lost_with_two_servers_in_more_worlds(first: int) -> None:
+    test_nothing_is_lost_when_another_server_leads(first)
+
+
 @pytest.mark.soak
 @pytest.mark.parametrize("first", range(WOVEN_WORLDS + 1, SOAK_WOVEN_WORLDS + 1, WOVEN_SHARD))
 def test_a_run_takes_its_turns_in_more_worlds(first: int) -> None:
@@ -102,7 +126,7 @@ def test_nothing_is_lost_in_more_worlds(first: int) -> None:
     test_nothing_is_lost_and_nothing_runs_twice(first)
 
 
-@pytest.mark.parametrize("mutant", [*MUTANTS, *WEAVE_MUTANTS], ids=lambda mutant: mutant.__name__)
+@pytest.mark.parametrize("mutant", [*MUTANTS, *WEAVE_MUTANTS, *PAIR_MUTANTS], ids=lambda mutant: mutant.__name__)
 def test_a_rule_that_is_broken_is_noticed(mutant: Break) -> None:
     assert next(catching(mutant, range(FIRST.get(mutant.__name__, 1), ENOUGH)), None) is not None, (
         f"no world notices: {mutant.__doc__}"
