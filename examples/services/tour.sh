@@ -19,7 +19,7 @@ show up --gpus 0,1 --models RTX3090,RTX3090 --memories 24576,24576
 show submit --name train --gpus 2 --share .4/.8 --memory 8G --param steps=600 -- python ../jobs/fit.py
 show deploy hello.yaml
 show call hello /first
-show load "$(weft services --json | python -c 'import json, sys; print(json.load(sys.stdin)["services"][0]["url"])')/x" --rps 60 --duration 4s
+show load hello --rps 60 --duration 4s
 show services --replicas
 show queue
 show gpus

@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 import support.served_program
+from support.listeners import pid_of_listener
 from support.local_scheduler import Site, is_alive, site, until
 from support.service_requests import Requests, answer_or_nothing, get
 from weft.server.services.router_process import RouterProcess
@@ -165,17 +166,3 @@ def test_an_unknown_service_is_named(here: Site) -> None:
     done = here.weft("undeploy", "nothing")
     assert done.returncode == 2
     assert "unknown service 'nothing'" in done.stderr
-
-
-def pid_of_listener(port: int) -> int:
-    """Return the process that listens on a port of this machine."""
-    rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
-    inode = next(row[9] for row in rows if row[1].endswith(f":{port:04X}") and row[3] == "0A")
-    for folder in Path("/proc").glob("[0-9]*"):
-        try:
-            links = [os.readlink(each) for each in (folder / "fd").iterdir()]
-        except OSError:
-            continue
-        if f"socket:[{inode}]" in links:
-            return int(folder.name)
-    raise AssertionError(f"nothing listens on port {port}")

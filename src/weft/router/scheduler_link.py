@@ -85,7 +85,7 @@ class SchedulerLink:
             loads = [
                 m.ServiceLoad(
                     service=each.service, arrivals=each.arrivals, answered=each.answered, in_flight=each.in_flight,
-                    queued=each.queued,
+                    queued=each.queued, waiting_s=each.waiting_s,
                 )
                 for each in router.loads()
             ]  # fmt: skip

@@ -28,6 +28,8 @@ class ServiceLoad(NamedTuple):
     in_flight: int
     queued: int
     ready: int
+    waiting_s: float = 0.0
+    """Seconds in which requests waited."""
 
 
 class RoutedService:
@@ -42,6 +44,8 @@ class RoutedService:
         self.seconds_sum = 0.0
         self.buckets = [0] * (len(BUCKETS_S) + 1)
         self._starting = False
+        self._waiting_s = 0.0
+        self._waiting_since_s: float | None = None
         self.update(route)
 
     def update(self, route: ServiceRoute) -> None:
@@ -92,6 +96,16 @@ class RoutedService:
                 exchange.start(replica)
         finally:
             self._starting = False
+            self.note_queue()
+
+    def note_queue(self) -> None:
+        """Count the time in which requests wait. Called when the queue may have become empty, or no longer is."""
+        since_s, waits = self._waiting_since_s, bool(self.dispatcher.queue)
+        if waits and since_s is None:
+            self._waiting_since_s = self._router.now()
+        elif not waits and since_s is not None:
+            self._waiting_s += self._router.now() - since_s
+            self._waiting_since_s = None
 
     def count(self, code: int, seconds: float) -> None:
         """Count a request that ended."""
@@ -112,7 +126,11 @@ class RoutedService:
         dispatcher = self.dispatcher
         ready = sum(not replica.draining for replica in dispatcher.replicas.values())
         answered = sum(self.codes.values())
-        return ServiceLoad(self.name, self.arrivals, answered, dispatcher.in_flight, len(dispatcher.queue), ready)
+        self.note_queue()
+        since_s = self._waiting_since_s
+        waiting_s = self._waiting_s + (0.0 if since_s is None else self._router.now() - since_s)
+        queued = len(dispatcher.queue)
+        return ServiceLoad(self.name, self.arrivals, answered, dispatcher.in_flight, queued, ready, waiting_s)
 
     async def close(self) -> None:
         """Close all connections."""

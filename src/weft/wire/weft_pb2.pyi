@@ -936,18 +936,20 @@ class LoadReport(_message.Message):
     def __init__(self, services: _Optional[_Iterable[_Union[ServiceLoad, _Mapping]]] = ..., drained: _Optional[_Iterable[str]] = ..., router: _Optional[str] = ...) -> None: ...
 
 class ServiceLoad(_message.Message):
-    __slots__ = ("service", "arrivals", "answered", "in_flight", "queued")
+    __slots__ = ("service", "arrivals", "answered", "in_flight", "queued", "waiting_s")
     SERVICE_FIELD_NUMBER: _ClassVar[int]
     ARRIVALS_FIELD_NUMBER: _ClassVar[int]
     ANSWERED_FIELD_NUMBER: _ClassVar[int]
     IN_FLIGHT_FIELD_NUMBER: _ClassVar[int]
     QUEUED_FIELD_NUMBER: _ClassVar[int]
+    WAITING_S_FIELD_NUMBER: _ClassVar[int]
     service: str
     arrivals: int
     answered: int
     in_flight: int
     queued: int
-    def __init__(self, service: _Optional[str] = ..., arrivals: _Optional[int] = ..., answered: _Optional[int] = ..., in_flight: _Optional[int] = ..., queued: _Optional[int] = ...) -> None: ...
+    waiting_s: float
+    def __init__(self, service: _Optional[str] = ..., arrivals: _Optional[int] = ..., answered: _Optional[int] = ..., in_flight: _Optional[int] = ..., queued: _Optional[int] = ..., waiting_s: _Optional[float] = ...) -> None: ...
 
 class LoadReply(_message.Message):
     __slots__ = ()

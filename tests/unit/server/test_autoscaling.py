@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from support.builders import Rig, grid
-from weft.model import Deployed, Job, ScaleRule, Service, Share
+from weft.model import Deployed, Job, Ready, ScaleRule, Service, Share
 from weft.server.services.autoscaling import Autoscaling
 from weft.wire.messages import LoadReport, ServiceLoad
 
@@ -15,8 +15,10 @@ def rig(least: int = 0, most: int = 8, throughput: float = 10.0) -> Rig:
     return made
 
 
-def report(arrivals: int, answered: int = 0, queued: int = 0, in_flight: int = 0) -> LoadReport:
-    load = ServiceLoad(service="a", arrivals=arrivals, answered=answered, queued=queued, in_flight=in_flight)
+def report(arrivals: int, answered: int = 0, queued: int = 0, in_flight: int = 0, waiting_s: float = 0.0) -> LoadReport:
+    load = ServiceLoad(
+        service="a", arrivals=arrivals, answered=answered, queued=queued, in_flight=in_flight, waiting_s=waiting_s
+    )
     return LoadReport(router="r", services=[load])
 
 
@@ -71,3 +73,17 @@ def test_a_change_of_the_rule_takes_another_autoscaler() -> None:
     made.tell(Deployed(made.now, Service("a", known.template, ScaleRule("fixed:replicas=3", 1, 8))))
     (wish,) = scaling.decide(made.state, 1.0)
     assert wish.replicas == 3
+
+
+def test_capacity_is_learned_only_from_times_in_which_requests_waited_throughout() -> None:
+    made, scaling = rig(1, throughput=20.0), Autoscaling()
+    made.settle()
+    made.tell(Ready(made.now, "a.0", 1, "127.0.0.1:1"))
+    for second in range(10):  # a request waits at each report, but most of the time none does
+        scaling.receive("r", report(8 * second, 8 * second, 1, 4, 0.2 * second), made.state, float(second))
+        scaling.decide(made.state, second + 0.1)
+    assert scaling.figures("a").capacity == 20.0
+    for second in range(10, 20):
+        scaling.receive("r", report(50 * second, 12 * second, 9, 4, float(second)), made.state, float(second))
+        scaling.decide(made.state, second + 0.1)
+    assert scaling.figures("a").capacity == 12.0

@@ -53,7 +53,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("--connections", metavar="N", type=flags.whole_number(1, 20_000), default=256, help="most connections (256)")
     add("--timeout", metavar="T", type=latency, default=60.0, help="give up on an answer after this time (60s)")
     add("--slo", metavar="T", type=latency, help="count slower answers as late")
-    add("--router", metavar="ADDR", help=f"the router of SVC (WEFT_ROUTER, or {DEFAULT_ROUTER})")
+    add("--router", metavar="ADDR", help=f"the router of SVC (WEFT_ROUTER, that of the scheduler, or {DEFAULT_ROUTER})")
     add("--ca", metavar="FILE", help="certificate authority of an https address")
     add("--out", metavar="DIR", help="write a picture (PNG, SVG), load.csv and summary.json to DIR")
     add("--force", action="store_true", help="replace DIR, whatever it contains")
@@ -152,9 +152,8 @@ def _split(args: argparse.Namespace) -> SplitResult:
 
     target = args.target
     if "://" not in target:
-        router = args.router or os.environ.get("WEFT_ROUTER") or DEFAULT_ROUTER
-        base = router if "://" in router else f"http://{router}"
-        target = f"{base.rstrip('/')}/{target.strip('/')}/{args.path.lstrip('/')}"
+        router = args.router or os.environ.get("WEFT_ROUTER") or ""
+        target = (("" if router else _url_of(target)) or _url_at(router, target)) + f"/{args.path.lstrip('/')}"
     where: SplitResult = urlsplit("")
     try:
         where = urlsplit(target)
@@ -164,6 +163,27 @@ def _split(args: argparse.Namespace) -> SplitResult:
     if not fits or not target.isascii() or any(letter.isspace() for letter in target):
         raise InputError(f"{target[:80]!r} is not an address", hint="such as http://127.0.0.1:8080/chat/")
     return where
+
+
+def _url_of(service: str) -> str:
+    """Return the URL of a deployed service; empty: no scheduler runs, or it has no such service."""
+    from weft.cli import connection
+    from weft.errors import WeftError
+
+    try:
+        client = connection.connect_if_running(None)
+        if client is None:
+            return ""
+        with client:
+            return next((each.url for each in client.services().services if each.name == service), "")
+    except WeftError:
+        return ""
+
+
+def _url_at(router: str, service: str) -> str:
+    router = router or DEFAULT_ROUTER
+    base = router if "://" in router else f"http://{router}"
+    return f"{base.rstrip('/')}/{service.strip('/')}"
 
 
 def _request(args: argparse.Namespace, where: SplitResult, method: str) -> bytes:

@@ -178,6 +178,7 @@ class Exchange:
         if replica is not None:
             self.start(replica)
         elif len(dispatcher.queue) == 1:
+            service.note_queue()
             self.router.listener.on_demand(service.name)
 
     def _refuse_late(self, refusal: Refusal) -> None:
@@ -315,6 +316,7 @@ class Exchange:
             return
         if self.phase == WAITING:
             service.dispatcher.leave(self)
+            service.note_queue()
         if self.phase == CONNECTING and self.replica is not None:
             service.pools[self.replica].stop_waiting(self)
         self._leave_replica()

@@ -11,10 +11,13 @@ from weft.model import Seconds, Service
 from weft.plugins import registry
 from weft.scaling.capacity import LearnedCapacity
 from weft.scaling.port import Autoscaler, Load, ScaleBounds, ScaleState, decide
-from weft.wire.messages import LoadReport
+from weft.wire.messages import LoadReport, ServiceLoad
 
 ROUTER_TIMEOUT_S: Final = 5.0
 """A router that reports nothing for this long does not count any more."""
+MIN_RATE_S: Final = 0.5
+FULL_PART: Final = 0.95
+"""The part of the time in which requests wait while a service is saturated."""
 
 
 class Resize(NamedTuple):
@@ -47,6 +50,11 @@ class _Counters:
     in_flight: int = 0
     queued: int = 0
     at: Seconds = 0.0
+    waiting_s: float = 0.0
+    rate: float = 0.0
+    """Answers per second since the report before."""
+    full: bool = False
+    """True if requests waited all the time since the report before."""
 
 
 @dataclass
@@ -59,10 +67,14 @@ class _Scaling:
     capacity: LearnedCapacity = field(default_factory=LearnedCapacity)
     routers: dict[str, _Counters] = field(default_factory=dict)
     arrivals: int = 0
-    answered: int = 0
-    was_full: bool = False
     decided_at: Seconds | None = None
     figures: Figures = NO_LOAD
+
+    def learn(self, ready: int) -> None:
+        """Learn the capacity of a replica from a time in which requests waited at all routers."""
+        routers = self.routers.values()
+        rate, full = sum(each.rate for each in routers), all(each.full for each in routers)
+        self.capacity = self.capacity.learn(rate, ready, saturated=full)
 
 
 class Autoscaling:
@@ -85,12 +97,12 @@ class Autoscaling:
             found = self._of(service.service)
             before = found.routers.get(router)
             if before is None:  # it may have counted for an earlier scheduler
-                before = _Counters(load.arrivals, load.answered)
+                before = _Counters(load.arrivals, load.answered, at=now, waiting_s=load.waiting_s)
             elif load.arrivals < before.arrivals or load.answered < before.answered:
                 before = _Counters()  # it has begun again
             found.arrivals += load.arrivals - before.arrivals
-            found.answered += load.answered - before.answered
-            found.routers[router] = _Counters(load.arrivals, load.answered, load.in_flight, load.queued, now)
+            found.routers[router] = _next_counters(before, load, now)
+            found.learn(len(service.ready()))
             if load.queued and not service.staying() and not service.undeployed:
                 urgent.append(Resize(load.service, 1, "a request waits", (("queued", float(load.queued)),)))
         return urgent
@@ -122,8 +134,6 @@ class Autoscaling:
         in_flight = sum(each.in_flight for each in found.routers.values())
         queued = sum(each.queued for each in found.routers.values())
         ready, slots = len(known.ready()), service.concurrency
-        is_full = queued > 0 and ready > 0 and in_flight >= ready * slots
-        found.capacity = found.capacity.learn(found.answered / elapsed_s, ready, saturated=is_full and found.was_full)
         declared = service.scale.throughput or float(slots)
         capacity = found.capacity.requests_per_s(declared)
         load = Load(
@@ -132,8 +142,18 @@ class Autoscaling:
         rule = service.scale
         bounds = ScaleBounds(rule.min_replicas, rule.max_replicas, rule.to_zero_after_s)
         found.state, wish = decide(found.scaler, found.state, load, bounds)
-        found.was_full, found.decided_at = is_full, now
-        found.arrivals = found.answered = 0
+        found.decided_at = now
+        found.arrivals = 0
         found.figures = Figures(load.arrivals, load.in_flight, queued, capacity)
         inputs = (("arrivals", load.arrivals), ("queued", float(queued)), ("capacity", capacity))
         return Resize(service.name, wish.replicas, wish.why, inputs)
+
+
+def _next_counters(before: _Counters, load: ServiceLoad, now: Seconds) -> _Counters:
+    """Return the counters of a report, with the rates since the one before. Short times say little about a rate."""
+    elapsed_s = now - before.at
+    found = _Counters(load.arrivals, load.answered, load.in_flight, load.queued, now, load.waiting_s)
+    if elapsed_s >= MIN_RATE_S:
+        found.rate = (load.answered - before.answered) / elapsed_s
+        found.full = load.waiting_s - before.waiting_s >= FULL_PART * elapsed_s
+    return found
