@@ -75,7 +75,7 @@ def shim_of(found: Desk, _known: ContainerRecord) -> int:
     ("victim", "how"),
     [
         (client_of, "lost"),
-        (conmon_of, "lost"),
+        pytest.param(conmon_of, "lost", marks=pytest.mark.soak),
         pytest.param(lambda found, _known: supervisor_of(found), "failed", marks=pytest.mark.soak),
         (shim_of, "lost"),
     ],

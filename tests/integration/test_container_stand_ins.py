@@ -75,7 +75,7 @@ def test_a_missing_image_is_named(docker: DockerStandIn, tmp_path: Path, runtime
     assert not docker.containers
 
 
-@pytest.mark.parametrize("victim", ["shim", "client"])
+@pytest.mark.parametrize("victim", ["shim", pytest.param("client", marks=pytest.mark.soak)])
 def test_no_container_of_a_daemon_is_left(docker: DockerStandIn, tmp_path: Path, victim: str) -> None:
     async def scene(found: Desk) -> None:
         found.engine.start(contained(tmp_path, "docker", "echo up; sleep 600"))
