@@ -20,6 +20,7 @@ from benchmarks import (
     replay,
     restart,
     router,
+    screen,
     services,
     serving,
     short_jobs,
@@ -56,6 +57,7 @@ ALL: dict[str, Callable[[], Iterator[Figure]]] = {
     "router": router.figures,
     "services": services.figures,
     "scaler": services.scaler,
+    "screen": screen.figures,
 }
 
 

@@ -63,6 +63,7 @@ GROUPS: Final[dict[str, dict[str, Command]]] = {
         "nodes": Command("list machines"),
         "weaves": Command("list jobs that share GPUs by turns: stage times, waits, pace"),
         "monitor": Command("watch workers, GPUs and jobs"),
+        "top": Command("a screen of GPUs, jobs, nodes and services, with keys to act", ("tui",)),
         "profile": Command("measure the stages of a job, list stored profiles"),
         "metrics": Command("compute the figures of a scheduler, a journal or a job.csv"),
     },

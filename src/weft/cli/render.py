@@ -15,6 +15,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final, Self, TextIO
 
 from weft.cli.text import escape_lines
+from weft.errors import InputError
 
 if TYPE_CHECKING:
     from weft.wire.views.base import View
@@ -58,6 +59,12 @@ def is_terminal() -> bool:
 def can_move_cursor() -> bool:
     """Return whether stdout is a terminal that can redraw a screen."""
     return is_terminal() and os.environ.get("TERM") != "dumb"
+
+
+def require_screen(command: str) -> None:
+    """Raise if there is no terminal to draw a screen on and to read keys from."""
+    if not (can_move_cursor() and _is_terminal(sys.stdin)):
+        raise InputError(f"{command} needs a terminal", hint="weft monitor and weft queue print to a pipe")
 
 
 def is_stderr_terminal() -> bool:

@@ -19,6 +19,7 @@ from weft.wire.convert import variables
 if TYPE_CHECKING:
     from weft.model import Fact
     from weft.wire.views.base import Answer
+    from weft.wire.views.changes import ChangesView
     from weft.wire.views.doctor import SchedulerView
     from weft.wire.views.explain import ExplainView
     from weft.wire.views.groups import GroupsView
@@ -257,6 +258,14 @@ class Client:
         """Yield the same facts as `watch`, each with its position."""
         for line in self._transport.stream("Watch", m.WatchRequest(after=after), timeout_s):
             yield line.position, json.loads(line.json)
+
+    def changes(self) -> Iterator[ChangesView]:
+        """Yield the rows of a screen: all of them at first, then those that change, about twice a second."""
+        from weft.wire.views.base import decode
+        from weft.wire.views.changes import ChangesView
+
+        for line in self._transport.stream("Watch", m.WatchRequest(views=True)):
+            yield decode(ChangesView, line.json)
 
     def journal(self) -> Iterator[Fact]:
         """Yield facts that add up to the scheduler's history: every job with its figures."""

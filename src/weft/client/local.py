@@ -30,6 +30,7 @@ class LocalTransport:
 
     def __init__(self, paths: Paths, *, start: bool) -> None:
         self.paths, self._may_start = paths, start
+        self._open: set[_Connection] = set()
 
     @property
     def advice(self) -> str:
@@ -45,7 +46,9 @@ class LocalTransport:
             raise Unreachable(f"the scheduler (pid {suspended}) is suspended\n  resume it: kill -CONT {suspended}")
 
     def close(self) -> None:
-        """Do nothing: no connection outlives its call."""
+        """End the calls that other threads make: a stream may wait for long."""
+        for connection in list(self._open):
+            connection.shut_down()
 
     def call(self, name: str, request: Any, timeout_s: float) -> Any:
         for reply in self.stream(name, request, timeout_s):
@@ -56,6 +59,7 @@ class LocalTransport:
         method = method_of(name)
         message = frames.encode_request(name, request.SerializeToString())
         with _Connection(self.paths, timeout_s) as connection:
+            self._open.add(connection)
             try:
                 connection.send(message)
                 while True:
@@ -73,6 +77,8 @@ class LocalTransport:
                 raise self._gone(str(error)) from None
             except frames.ProtocolError:
                 raise foreign_error("it does not speak this protocol", self._replace_hint()) from None
+            finally:
+                self._open.discard(connection)
 
     def upload(self, name: str, requests: Iterator[Any], timeout_s: float) -> Any:  # noqa: ARG002
         """Write the blob where the scheduler of this user looks for it: its folder is on this machine."""
@@ -125,6 +131,11 @@ class _Connection:
 
     def __exit__(self, *_: object) -> None:
         self._socket.close()
+
+    def shut_down(self) -> None:
+        """Make the call end in the thread that makes it."""
+        with suppress(OSError):  # it is not connected, or has ended
+            self._socket.shutdown(socket.SHUT_RDWR)
 
     def send(self, message: bytes) -> None:
         self._connect()

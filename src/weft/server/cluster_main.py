@@ -197,7 +197,8 @@ def _build_web(controller: Controller, plan: Plan, gateway: AuthGateway) -> tupl
 
     auth = auth_for(plan.metrics_host, plan.port, plan.folder, gateway.tokens)
     metrics = Metrics(controller)
-    controller.loop.on_step, controller.loop.on_facts = metrics.record_step, metrics.record_facts
+    controller.loop.on_step = metrics.record_step
+    controller.loop.on_facts.append(metrics.record_facts)
     return Web(controller, metrics, host=plan.metrics_host, auth=auth), (metrics.interceptor(),)
 
 

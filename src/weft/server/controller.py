@@ -20,6 +20,7 @@ from weft.server.backends.base import BuildBackend, Host, Order
 from weft.server.jobs.commands import JobCommands
 from weft.server.jobs.progress import Progress
 from weft.server.jobs.requests import JobRequests
+from weft.server.jobs.run_history import RunHistory
 from weft.server.loop import RETRY_S, Loop, describe_failure
 from weft.server.maintenance import Maintenance
 from weft.server.pause_reasons import POLICY_FAILED
@@ -58,6 +59,7 @@ class Controller:
         self.files = FolderOnly() if led is None else led.files
         if self.journal.torn:
             log.warning("%s", self.journal.torn)
+        self.runs = RunHistory()
         self.policy_error = ""
         """The policy's error; empty while it works. Until it works again, a FIFO scheduler keeps the state."""
         self.scheduler = led.scheduler if led is not None and led.scheduler is not None else self._build_scheduler()
@@ -71,6 +73,7 @@ class Controller:
         self._min_id = highest_folder(paths.jobs) + 1
         clock, writing = Clock(self.scheduler.state.now), () if led is None else (led.writer, led.leads)
         self.loop = Loop(self.scheduler, self.journal, clock, self._execute, *writing)
+        self.loop.on_facts.append(self.runs.record_batch)
         self.progress = Progress(self.loop, lambda: self.scheduler.state, lambda job, run: self.run_logs.tail(job, run))
         self.weaves = WeaveMonitor()
         ports = self.ports = build(
@@ -111,7 +114,7 @@ class Controller:
 
     def _scheduler_with(self, policy_name: str) -> Scheduler:
         scheduler = create_scheduler(self.settings, policy_name)
-        replay(scheduler, self.journal)
+        replay(scheduler, self.journal, self.runs.record_all)
         return scheduler
 
     async def retry_policy(self) -> None:

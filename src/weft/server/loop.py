@@ -95,7 +95,7 @@ class Loop:
         """Called when memory differs from the disk and must be rebuilt."""
         self.on_step: Callable[[float, float], None] = lambda _deciding_s, _committing_s: None
         """Called after each batch with events, with the seconds that deciding and writing took."""
-        self.on_facts: Callable[[Sequence[Event], Sequence[Decision]], None] = lambda _events, _decisions: None
+        self.on_facts: list[Callable[[Sequence[Event], Sequence[Decision]], None]] = []
         """Called with the facts of each batch once they are on disk."""
 
     # ---- requests
@@ -233,7 +233,8 @@ class Loop:
 
     def _act(self, step: Step, writing_s: float) -> None:
         self.on_step(step.deciding_s, writing_s)
-        self.on_facts(step.events, step.decisions)
+        for receive in self.on_facts:
+            receive(step.events, step.decisions)
         if step.failed is not None:
             self.on_failure(step.failed)
         for event in step.events:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from itertools import islice
 from typing import Final
@@ -11,6 +12,7 @@ from weft.core.queue.protection import Protection
 from weft.core.scheduler import Scheduler
 from weft.errors import JournalError
 from weft.journal import Journal
+from weft.model import Fact
 from weft.plugins import registry
 from weft.server.process.slices import Steps
 from weft.server.settings import Settings
@@ -28,12 +30,12 @@ def create_scheduler(settings: Settings, policy_name: str) -> Scheduler:
     return Scheduler(policy, placement, protection=protection, interval_s=settings.interval_s or None)
 
 
-def replay(scheduler: Scheduler, journal: Journal) -> None:
+def replay(scheduler: Scheduler, journal: Journal, through: Callable[[Iterable[Fact]], Iterable[Fact]] = iter) -> None:
     """Replay a journal without the garbage collector: the objects stay, and scanning them would take a quarter of the
-    time."""
+    time. `through` passes the facts on, and may read them."""
     gc.disable()
     try:
-        scheduler.replay(journal.read())
+        scheduler.replay(through(journal.read()))
     finally:
         gc.enable()
         gc.freeze()

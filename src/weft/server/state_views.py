@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from weft.core.reasons import WaitReasons
-from weft.core.resources.node import memory_held
+from weft.core.resources.node import NodeResources, memory_held
 from weft.core.scheduler import Scheduler
 from weft.core.state.job import JobState
 from weft.core.state.state import State
@@ -129,30 +129,38 @@ def _time_s(job: JobState, now: Seconds) -> float:
 
 
 def gpu_views(state: State, measured: Mapping[tuple[str, int], GpuUsage], numbers: GpuNumbers) -> list[GpuView]:
-    found = []
-    closed: dict[str, list[BlockView]] = {}
-    for (node, why), closure in state.closed.items():
-        closed.setdefault(node, []).append(BlockView(why, None, closure.detail))
-    blocked: dict[tuple[str, int], list[BlockView]] = {}
-    for (node, index, _), occupant in state.occupants.items():
-        block = BlockView(occupant.why, occupant.memory_mb, occupant.detail)
-        blocked.setdefault((node, index), []).append(block)
-    for host in state.resources.nodes:
-        for gpu, device in enumerate(host.node.gpus) if host.alive else ():
-            where = host.node.id, gpu
-            jobs = [holder for holder in host.holders[gpu] if isinstance(holder, JobState)]
-            usage = measured.get(where, NO_USAGE)
-            found.append(
-                GpuView(
-                    node=host.node.id, gpu=numbers.number(*where), model=device.model, memory_mb=device.memory_mb,
-                    reserved_mb=sum(memory_held(job, *where) for job in jobs), jobs=[job.id for job in jobs],
-                    blocked=[*blocked.get(where, ()), *closed.get(host.node.id, ())],
-                    used_mb=usage.used_mb, utilisation=usage.utilisation, processes=usage.processes,
-                    misplaced=usage.misplaced, error=usage.error or None,
-                    weave=next((woven for job in jobs if (woven := weave_id(job))), None),
-                )
-            )  # fmt: skip
-    return found
+    rows = GpuRows(state, measured, numbers)
+    return [row for host in state.resources.nodes if host.alive for row in rows.of_node(host)]
+
+
+class GpuRows:
+    """The GPUs at one moment, each as a row."""
+
+    def __init__(self, state: State, measured: Mapping[tuple[str, int], GpuUsage], numbers: GpuNumbers) -> None:
+        self._measured, self._numbers = measured, numbers
+        self._closed: dict[str, list[BlockView]] = {}
+        for (node, why), closure in state.closed.items():
+            self._closed.setdefault(node, []).append(BlockView(why, None, closure.detail))
+        self._blocked: dict[tuple[str, int], list[BlockView]] = {}
+        for (node, index, _), occupant in state.occupants.items():
+            block = BlockView(occupant.why, occupant.memory_mb, occupant.detail)
+            self._blocked.setdefault((node, index), []).append(block)
+
+    def of_node(self, host: NodeResources) -> list[GpuView]:
+        return [self.row(host, gpu) for gpu in range(len(host.node.gpus))]
+
+    def row(self, host: NodeResources, gpu: int) -> GpuView:
+        where, device = (host.node.id, gpu), host.node.gpus[gpu]
+        jobs = [holder for holder in host.holders[gpu] if isinstance(holder, JobState)]
+        usage = self._measured.get(where, NO_USAGE)
+        return GpuView(
+            node=host.node.id, gpu=self._numbers.number(*where), model=device.model, memory_mb=device.memory_mb,
+            reserved_mb=sum(memory_held(job, *where) for job in jobs), jobs=[job.id for job in jobs],
+            blocked=[*self._blocked.get(where, ()), *self._closed.get(host.node.id, ())],
+            used_mb=usage.used_mb, utilisation=usage.utilisation, processes=usage.processes,
+            misplaced=usage.misplaced, error=usage.error or None,
+            weave=next((woven for job in jobs if (woven := weave_id(job))), None),
+        )  # fmt: skip
 
 
 def node_views(state: State, known: Mapping[str, NodeConnection]) -> list[NodeView]:

@@ -13,7 +13,7 @@ from weft.core.ports import Policy
 from weft.core.scheduler import Scheduler
 from weft.core.state.state import State
 from weft.journal.memory import MemoryJournal
-from weft.model import Decision, Fact, Node, Seconds
+from weft.model import Decision, Event, Fact, Node, Seconds
 from weft.plugins import registry
 from weft.plugins.errors import attribute_errors
 from weft.sim.costs.muri import QUIRKS, MuriCosts, Quirks
@@ -83,7 +83,6 @@ Progress = Callable[[int], None]
 def simulate(setting: Setting, *, until: Seconds = float("inf"), progress: Progress | None = None) -> Outcome:
     """Run the trace to its end, or up to and including the instant `until`. Keep every fact in a journal in memory."""
     scheduler, engine = prepare(setting)
-    step, execute = scheduler.step, engine.execute
     services = engine.services if isinstance(engine, ServingEngine) else None
     facts: list[Fact] = []
     with _rare_garbage_collection(), attribute_errors(scheduler.policy, scheduler.placement, scheduler):
@@ -91,13 +90,7 @@ def simulate(setting: Setting, *, until: Seconds = float("inf"), progress: Progr
         for events in engine.instants():
             if events and events[-1].at > until:
                 break
-            decisions = step(*events) if events else []
-            facts += events
-            facts += decisions
-            for decision in decisions:
-                execute(decision)
-            if services is not None and services.ticked:
-                facts += _resize(scheduler, services, execute)
+            facts += advance(scheduler, engine, events)
             if progress is not None:
                 progress(len(scheduler.state.ended))
         journal = MemoryJournal(*facts)
@@ -105,6 +98,18 @@ def simulate(setting: Setting, *, until: Seconds = float("inf"), progress: Progr
     if services is None:
         return Outcome(scheduler, journal, cpu_s)
     return Outcome(scheduler, journal, cpu_s, services.figures(), measure_occupancy(facts))
+
+
+def advance(scheduler: Scheduler, engine: Engine, events: Sequence[Event]) -> list[Fact]:
+    """Let the events of one instant of the engine happen, and return them with the decisions that follow."""
+    execute = engine.execute
+    decisions = scheduler.step(*events) if events else []
+    facts: list[Fact] = [*events, *decisions]
+    for decision in decisions:
+        execute(decision)
+    if isinstance(engine, ServingEngine) and engine.services.ticked:
+        facts += _resize(scheduler, engine.services, execute)
+    return facts
 
 
 def _resize(scheduler: Scheduler, services: SimulatedServices, execute: Callable[[Decision], None]) -> list[Decision]:

@@ -232,10 +232,12 @@ class LogChunk(_message.Message):
     def __init__(self, text: _Optional[bytes] = ..., note: _Optional[str] = ..., offset: _Optional[int] = ...) -> None: ...
 
 class WatchRequest(_message.Message):
-    __slots__ = ("after",)
+    __slots__ = ("after", "views")
     AFTER_FIELD_NUMBER: _ClassVar[int]
+    VIEWS_FIELD_NUMBER: _ClassVar[int]
     after: int
-    def __init__(self, after: _Optional[int] = ...) -> None: ...
+    views: bool
+    def __init__(self, after: _Optional[int] = ..., views: _Optional[bool] = ...) -> None: ...
 
 class HistoryRequest(_message.Message):
     __slots__ = ()

@@ -19,8 +19,10 @@ EXAMPLE: Final = """examples:
   weft sim demo --policy srtf
   weft sim trace.csv.gz --cluster 56x8 --policy tiresias:thresholds=3250+7200 --out results
   weft sim trace.csv --cluster nodes.yaml --policy muri-l --json
-  weft sim demo --policy fifo --explain 57 --at 8000"""
+  weft sim demo --policy fifo --explain 57 --at 8000
+  weft sim demo --policy muri-l --watch 300"""
 
+DEFAULT_SPEED: Final = 600.0
 MAX_SUGGESTIONS: Final = 2000
 """The most ids that an unknown id is compared with."""
 
@@ -43,12 +45,23 @@ def configure(parser: argparse.ArgumentParser) -> None:
         type=workload_flags.seconds,
         help="with --explain: the time in seconds (default: when the job is submitted; of a service, the last request)",
     )
+    parser.add_argument(
+        "--watch",
+        metavar="SPEED",
+        nargs="?",
+        const=DEFAULT_SPEED,
+        type=workload_flags.seconds,
+        help=f"show the simulation on the screen of weft top, SPEED seconds of it per second ({DEFAULT_SPEED:g}); "
+        "P pauses, < and > change the speed",
+    )
     render.add_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     if args.at is not None and args.explain is None:
         raise InputError("--at needs --explain JOB", hint="see weft sim --help")
+    if args.watch is not None:
+        return _watch(args)
     if args.out is not None:
         _check_out(args)
 
@@ -76,6 +89,24 @@ def run(args: argparse.Namespace) -> int:
     else:
         _print(args, work, measured)
     return 1 if measured.values["unfinished"] else 0
+
+
+def _watch(args: argparse.Namespace) -> int:
+    """Play the simulation on a screen. Return when the user leaves it."""
+    if args.out is not None or args.json or args.explain is not None:
+        raise InputError("--watch shows a screen and prints nothing", hint="leave out --out, --json and --explain")
+    if args.watch <= 0:
+        raise InputError("--watch needs a speed above 0", hint="such as --watch 60: a minute per second")
+    render.require_screen("weft sim --watch")
+    from weft.compare.workload import check_names, load_workload
+
+    check_names([args.policy], args.placement)
+    work = load_workload(workload_flags.workload(args), [args.policy], warn=render.print_message)
+    from weft.tui.app import Top
+    from weft.tui.sources.simulation import SimulationSource
+
+    Top(SimulationSource(work.setting(args.policy), f"simulation of {work.trace}", args.policy, args.watch)).run()
+    return 0
 
 
 def _pictures(policy: str, measured: Measurement) -> dict[str, bytes]:

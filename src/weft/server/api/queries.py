@@ -240,6 +240,8 @@ class Queries:
             log=_log_file(self._controller.paths.jobs, job),
             weave=weave_of_job(job, self._state, self._controller.weaves),
             unwoven=job.unwoven or None,
+            series=self._controller.progress.series_of(job),
+            runs=self._controller.runs.of(job.id, self._numbers),
         )
 
     def _misplaced(self, job: JobId) -> list[tuple[NodeId, int]]:

@@ -8,6 +8,7 @@ from typing import Any, Final
 from weft.errors import NotPermitted
 from weft.server.admin import deploy
 from weft.server.admin.operations import operate
+from weft.server.api.changes import ChangeFeed
 from weft.server.api.histories import Histories
 from weft.server.api.logs import read_log
 from weft.server.api.queries import Queries
@@ -31,7 +32,7 @@ class Service:
 
     def __init__(self, controller: Controller) -> None:
         self._controller = controller
-        self._histories = Histories()
+        self._histories, self._feed = Histories(), ChangeFeed(controller)
         self.last_call_at = 0.0
         """The time of the last call."""
         self.methods: dict[str, Callable[[Any], Any]] = {
@@ -121,10 +122,15 @@ class Service:
 
     def _watch(self, request: m.WatchRequest) -> AsyncIterator[m.FactLine]:
         controller = self._controller
+        if request.views:
+            return self._feed.watch(self._record_use)
         return watch_facts(controller.journal, controller.loop.changed, request.after, caller())
 
-    def _history(self, _request: m.HistoryRequest) -> AsyncIterator[m.FactLines]:
+    def _record_use(self) -> None:
         self.last_call_at = self._controller.loop.clock.now()
+
+    def _history(self, _request: m.HistoryRequest) -> AsyncIterator[m.FactLines]:
+        self._record_use()
         return self._histories.stream(self._controller.journal.url)
 
 

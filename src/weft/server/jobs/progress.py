@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from weft.core.state.job import JobState
@@ -81,6 +81,15 @@ class Progress:
             return ProgressView(found.step, found.total, found.eta_s, source=found.source, stages=report.stages)
         eta_s = report.remaining_s(self._loop.clock.now()) if job.active else None
         return ProgressView(report.step, report.total, eta_s, report.metrics, report.checkpoint, "job", report.stages)
+
+    def series_of(self, job: JobState) -> Mapping[str, Sequence[float | None]] | None:
+        """Return the metrics that the last run of a job has reported so far."""
+        report = self._reports.get((job.id, job.run))
+        return report.series.values or None if report is not None else None
+
+    def reported(self, since: Seconds) -> list[JobId]:
+        """Return the jobs whose last run has reported something since then."""
+        return [job for (job, _), report in self._reports.items() if report.at >= since]
 
     def _of_log(self, job: JobState) -> ProgressView | None:
         bar = last_bar(self._tail(job.id, job.run))

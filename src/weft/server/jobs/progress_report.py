@@ -11,8 +11,34 @@ from weft.wire.views.jobs import CheckpointView, StageTimesView
 from weft.wire.views.timestamps import iso
 
 MAX_METRICS: Final = 64
+MAX_SERIES: Final = 8
+"""Metrics of a run whose past is kept."""
+MAX_SAMPLES: Final = 128
 MAX_STEPS: Final = 1 << 53
 MAX_SECONDS: Final = 1e9
+
+
+class Series:
+    """The past of each metric, in a limited number of values: when they are full, every second one goes."""
+
+    def __init__(self) -> None:
+        self.values: dict[str, list[float | None]] = {}
+        self._strides: dict[str, int] = {}
+        self._counts: dict[str, int] = {}
+
+    def add(self, metrics: Mapping[str, float | None]) -> None:
+        for name, value in metrics.items():
+            if name not in self.values:
+                if len(self.values) >= MAX_SERIES:
+                    continue
+                self.values[name], self._strides[name], self._counts[name] = [], 1, 0
+            values, stride = self.values[name], self._strides[name]
+            if self._counts[name] % stride == 0:
+                values.append(value)
+                if len(values) >= MAX_SAMPLES:
+                    del values[1::2]
+                    self._strides[name] = stride * 2
+            self._counts[name] += 1
 
 
 @dataclass
@@ -26,6 +52,7 @@ class Report:
     metrics: dict[str, float | None] = field(default_factory=dict)
     checkpoint: CheckpointView | None = None
     stages: StageTimesView | None = None
+    series: Series = field(default_factory=Series)
     journalled_at: float = 0.0
     profiled_at: float = 0.0
 
@@ -38,7 +65,9 @@ class Report:
             self.step = step
         if body.get("total"):
             self.total = _count(body["total"])
-        self.metrics |= {str(name)[:100]: _finite(value) for name, value in (body.get("metrics") or {}).items()}
+        reported = {str(name)[:100]: _finite(value) for name, value in (body.get("metrics") or {}).items()}
+        self.metrics |= reported
+        self.series.add(reported)
         while len(self.metrics) > MAX_METRICS:
             del self.metrics[next(iter(self.metrics))]
         self.checkpoint = checkpoint_of(body.get("checkpoint")) or self.checkpoint

@@ -88,6 +88,21 @@ class WeaveOfJobView(View):
     stages: Sequence[StageView] = ()
 
 
+class RunView(View):
+    """One run of a job."""
+
+    run: int = 0
+    started: float = 0.0
+    """Seconds since 1970."""
+    ended: float | None = None
+    """None: it has not ended."""
+    place: str = ""
+    outcome: str = ""
+    """done, failed, stopped, lost or requeued."""
+    code: int | None = None
+    why: str = ""
+
+
 class JobView(View):
     """One line of the queue."""
 
@@ -145,12 +160,13 @@ class JobDetailView(JobView):
     """Everything about a job except its environment, which may hold secrets."""
 
     PARTS: ClassVar[Mapping[str, type[View]]] = {
-        "progress": ProgressView, "checkpoint": CheckpointView, "weave": WeaveOfJobView,
+        "progress": ProgressView, "checkpoint": CheckpointView, "weave": WeaveOfJobView, "runs": RunView,
     }  # fmt: skip
     OPTIONAL: ClassVar[Mapping[str, str]] = {
         "misplaced": "misplaced", "checkpoint": "misplaced", "log": "misplaced",
         "failed_rank": "failed_rank", "failed_node": "failed_rank",
         "tasks": "tasks", "depends_on": "depends_on", "weave": "weave", "unwoven": "unwoven",
+        "series": "series", "runs": "runs",
     }  # fmt: skip
 
     command: Sequence[str] = ()
@@ -192,6 +208,10 @@ class JobDetailView(JobView):
     """None: it is not woven."""
     unwoven: str | None = None
     """The reason why it is not woven any more: `silent`, `hangs`. None: it may be woven."""
+    series: Mapping[str, Sequence[float | None]] | None = None
+    """The metrics that the last run reported so far, a limited number of values each. None: it reports none."""
+    runs: Sequence[RunView] | None = None
+    """The last runs, as far as the scheduler remembers them. None: it had none."""
 
 
 class QueryAnswer(Answer):

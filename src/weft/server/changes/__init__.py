@@ -1,0 +1,1 @@
+"""Changes of the state for screens: which rows changed (pure), and the rows themselves."""

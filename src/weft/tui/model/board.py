@@ -1,0 +1,184 @@
+"""Everything the screen knows: the rows as the last changes left them.
+
+`apply` replaces rows and raises the version of what changed. Lists are made from the rows when they are drawn.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Final
+
+from weft.model.status import ENDED
+from weft.wire.views.base import extend_view
+from weft.wire.views.changes import ChangesView, CountsView, EventView
+from weft.wire.views.jobs import JobView
+from weft.wire.views.nodes import GpuView, NodeView
+from weft.wire.views.services import ServiceView
+from weft.wire.views.weaves import WeaveView
+
+MAX_ENDED: Final = 500
+"""Ended jobs that stay on the screen."""
+MAX_EVENTS: Final = 1000
+MAX_USAGE: Final = 240
+"""Samples of the use of all GPUs."""
+SAMPLE_S: Final = 2.0
+MAX_SERIES: Final = 240
+"""Samples of a metric."""
+
+
+class Board:
+    def __init__(self) -> None:
+        self.jobs: dict[str, JobView] = {}
+        self.gpus: dict[tuple[str, int], GpuView] = {}
+        self.nodes: dict[str, NodeView] = {}
+        self.services: list[ServiceView] = []
+        self.weaves: list[WeaveView] = []
+        self.events: deque[EventView] = deque(maxlen=MAX_EVENTS)
+        self.counts = CountsView()
+        self.now = 0.0
+        """The time of the last message, by the clock of the scheduler."""
+        self.received_at = 0.0
+        """When that message came, by the clock of the screen."""
+        self.ranks: dict[str, int] = {}
+        """The places of the first waiting jobs in the queue."""
+        self.since: dict[str, float] = {}
+        """When the time of each job began to count, by the clock of the scheduler; of an ended job, when it ended."""
+        self.usage: deque[tuple[float, float]] = deque(maxlen=MAX_USAGE)
+        """Samples: the part of the GPUs with a job, and their mean utilisation."""
+        self.versions = {"jobs": 0, "gpus": 0, "nodes": 0, "services": 0, "weaves": 0, "events": 0, "counts": 0}
+        self.is_empty = True
+        """True until the first message."""
+        self._ended: set[str] = set()
+        self._sampled_at = float("-inf")
+
+    def apply(self, changes: ChangesView, received_at: float) -> None:
+        if changes.reset:
+            self._reset()
+        self.is_empty = False
+        self.now, self.received_at = changes.now, received_at
+        if changes.counts is not None:
+            self.counts = changes.counts
+            self._raise("counts")
+        if changes.order is not None:
+            self.ranks = {job: rank for rank, job in enumerate(changes.order)}
+            self._raise("jobs")
+        self._put_jobs(changes.jobs or (), changes.purged or ())
+        self._put_gpus(changes)
+        self._put_nodes(changes)
+        for name in ("services", "weaves"):
+            rows = getattr(changes, name)
+            if rows is not None:
+                setattr(self, name, list(rows))
+                self._raise(name)
+        self._put_events(changes)
+        self._sample()
+
+    def time_of(self, job: JobView, screen_now: float) -> float:
+        """Return how long a job has run or waited by now."""
+        if job.status in ENDED or job.id not in self.since:
+            return job.time_s
+        return self.clock(screen_now) - self.since[job.id]
+
+    def clock(self, screen_now: float) -> float:
+        """Return the scheduler's time now."""
+        return self.now + max(screen_now - self.received_at, 0.0)
+
+    # ---- parts of a message
+
+    def _reset(self) -> None:
+        for rows in (self.jobs, self.gpus, self.nodes, self.since, self.ranks):
+            rows.clear()
+        self.services, self.weaves = [], []
+        self._ended.clear()
+        for name in self.versions:
+            self._raise(name)
+
+    def _raise(self, name: str) -> None:
+        self.versions[name] += 1
+
+    def _put_jobs(self, jobs: Iterable[JobView], purged: Iterable[str]) -> None:
+        changed = False
+        for job in jobs:
+            changed = True
+            self.jobs[job.id] = job
+            if job.status in ENDED:
+                self._ended.add(job.id)
+                self.since[job.id] = seconds_of(job.ended)
+            else:
+                self._ended.discard(job.id)
+                self.since[job.id] = self.now - job.time_s
+        for name in purged:
+            changed |= self._drop(name)
+        if len(self._ended) > MAX_ENDED:
+            for name in sorted(self._ended, key=self.since.__getitem__)[: len(self._ended) - MAX_ENDED]:
+                self._drop(name)
+        if changed:
+            self._raise("jobs")
+
+    def _drop(self, name: str) -> bool:
+        self.since.pop(name, None)
+        self._ended.discard(name)
+        return self.jobs.pop(name, None) is not None
+
+    def _put_gpus(self, changes: ChangesView) -> None:
+        if not changes.gpus and not changes.readings and not changes.left:
+            return
+        for gpu in changes.gpus or ():
+            self.gpus[gpu.node, gpu.gpu] = gpu
+        for node, rows in (changes.readings or {}).items():
+            for number, used_mb, utilisation in rows:
+                known = self.gpus.get((node, number))
+                if known is not None:
+                    usage = {"used_mb": used_mb, "utilisation": utilisation}
+                    self.gpus[node, number] = extend_view(GpuView, known, usage)
+        for node in changes.left or ():
+            for key in [key for key in self.gpus if key[0] == node]:
+                del self.gpus[key]
+        self._raise("gpus")
+
+    def _put_nodes(self, changes: ChangesView) -> None:
+        for node in changes.nodes or ():
+            self.nodes[node.node] = node
+        if changes.nodes or changes.left:
+            self._raise("nodes")
+
+    def _put_events(self, changes: ChangesView) -> None:
+        if not changes.events:
+            return
+        self.events.extend(changes.events)
+        if changes.missed_events:
+            self.events.append(
+                EventView(at=changes.now, kind="more", text=f"and {changes.missed_events:,} more events")
+            )
+        self._raise("events")
+
+    def _sample(self) -> None:
+        if self.now - self._sampled_at < SAMPLE_S or not self.gpus:
+            return
+        self._sampled_at = self.now
+        self.usage.append((self.busy_part(), self.mean_utilisation() or 0.0))
+
+    # ---- totals
+
+    def busy_part(self) -> float:
+        return sum(bool(gpu.jobs) for gpu in self.gpus.values()) / max(len(self.gpus), 1)
+
+    def mean_utilisation(self) -> float | None:
+        """Return the mean utilisation as a part; None: no driver reports any."""
+        found = [gpu.utilisation for gpu in self.gpus.values() if gpu.utilisation is not None]
+        return sum(found) / len(found) / 100 if found else None
+
+    def memory_part(self) -> float:
+        """Return the part of the GPU memory that is used, or reserved where no driver reports."""
+        there = sum(gpu.memory_mb for gpu in self.gpus.values())
+        return sum(map(memory_of, self.gpus.values())) / max(there, 1)
+
+
+def seconds_of(iso: str | None) -> float:
+    return 0.0 if iso is None else datetime.fromisoformat(iso).timestamp()
+
+
+def memory_of(gpu: GpuView) -> int:
+    return gpu.reserved_mb if gpu.used_mb is None else gpu.used_mb
