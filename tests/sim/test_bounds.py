@@ -11,6 +11,7 @@ import pytest
 from weft.core.metrics.figures import Record, figures, gather
 from weft.model import WHOLE, Gpu, Job, Node, Profile, Share
 from weft.plugins import registry
+from weft.sim import bounds
 from weft.sim.bounds import compute_bounds
 from weft.sim.clusters.feasible_jobs import split_feasible
 from weft.sim.costs.muri import makespan_since
@@ -23,6 +24,8 @@ from weft.sim.traces.trace import TraceJob
 POLICIES = (
     *sorted(registry.registered_plugins("weft.policies")),
     "muri-l:blossom=off",
+    "loom-s",
+    "loom-l",
     "muri-s:packing=2",
     "muri-l:ordering=worst",
 )
@@ -112,3 +115,13 @@ def test_where_nobody_waits_they_are_reached() -> None:
     assert found.avg_jct_s == possible.avg_jct_s == 50
     assert found.makespan_s is not None
     assert isclose(found.makespan_s, possible.makespan_s)
+
+
+def test_prices_for_the_average_jct_only_raise_the_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    nodes = (Node("n0", (Gpu("", 32768),) * 8, switch="s0"),)
+    jobs = [TraceJob(0.0, each.job, each.work_s) for each in small().jobs if each.job.gpus <= 8]
+    tight = compute_bounds(jobs, nodes, "muri")
+    monkeypatch.setattr(bounds, "PRICE_STEPS", 0)
+    loose = compute_bounds(jobs, nodes, "muri")
+    assert tight.avg_jct_s >= loose.avg_jct_s
+    assert tight.makespan_s == loose.makespan_s

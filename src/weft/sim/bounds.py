@@ -19,6 +19,7 @@ from weft.sim.costs.muri import makespan_since
 from weft.sim.costs.speed import ACROSS_NODES, ACROSS_SWITCHES
 from weft.sim.traces.trace import TraceJob
 from weft.weaving.pace import FACTORS, GREEDY_FACTORS, cycle_s
+from weft.weaving.prices import price_work
 from weft.weaving.rates import DATA_LANES
 
 if TYPE_CHECKING:
@@ -28,7 +29,8 @@ if TYPE_CHECKING:
 LEAST_FACTOR: Final = {members: min(FACTORS[members], GREEDY_FACTORS[members]) for members in FACTORS}
 MAX_EXACT_PROFILES: Final = 10
 """With more profiles for one GPU count, not every weave is examined."""
-MAX_PIVOTS: Final = 500
+PRICE_STEPS: Final = 10
+"""The steps of the search for prices that bound the average JCT best; each costs a simulation of one server."""
 ROUNDED_STAGES: Final = 0.96
 """Rates under tokens come from rounded stage times, which may be this much shorter."""
 MIN_CYCLE_S: Final = 1e-9
@@ -55,6 +57,8 @@ class WeaveRules:
 
 
 LOCK_STEP: Final = WeaveRules()
+_Terms = dict[int, dict[Profile, tuple[float, float]]]
+"""By GPU count and profile: the price of a solo second, and the least duration of one."""
 
 
 @dataclass(frozen=True)
@@ -81,39 +85,84 @@ def compute_bounds(
 
     The bounds on the JCT are for the jobs whose submission time `measured` accepts.
     """
-    needs = sorted(_needs(jobs, nodes, model, weaves), key=lambda need: need.ready_s)
+    terms = _terms_by_size(jobs, weaves, [each.work_s for each in jobs])
+    needs = _sorted_needs(jobs, nodes, model, terms)
     counted = [need for need in needs if measured(need.submit_s)]
     since_s = makespan_since(model)
     first_s = min(need.submit_s for need in needs) if since_s is None else since_s
     alone_s = max(need.ready_s + need.least_s for need in needs) - first_s
-    submits_s = fsum(need.submit_s for need in counted)
-    alone_sum_s = fsum(need.ready_s + need.least_s for need in counted) - submits_s
-    mean_times_s = (
-        _simulate_server(counted, by_remaining=False)[1] + fsum(need.least_s for need in counted) / 2 - submits_s
-    )
-    ends_s = _simulate_server(counted, by_remaining=True)[0] - submits_s
+    alone_sum_s = fsum(need.ready_s + need.least_s - need.submit_s for need in counted)
+    least_sum_s = _least_sum_s(counted)
+    for step in range(PRICE_STEPS if any(each.job.profile for each in jobs) else 0):
+        terms = _towards(terms, _terms_by_size(jobs, weaves, _delays(jobs, terms)), 2 / (step + 3))
+        priced = _sorted_needs(jobs, nodes, model, terms)
+        least_sum_s = max(least_sum_s, _least_sum_s([need for need in priced if measured(need.submit_s)]))
     count = max(len(counted), 1)
     return Bounds(
-        avg_jct_s=max(alone_sum_s, mean_times_s, ends_s) / count,
+        avg_jct_s=max(alone_sum_s, least_sum_s) / count,
         makespan_s=max(alone_s, _busy_until(needs) - first_s),
         alone_avg_jct_s=alone_sum_s / count,
         alone_makespan_s=alone_s,
     )
 
 
+def _least_sum_s(needs: Sequence[_Need]) -> float:
+    """Bound the sum of JCTs: by the ends on one server, and by the mean times of service plus half of the durations."""
+    submits_s = fsum(need.submit_s for need in needs)
+    halves_s = fsum(need.least_s for need in needs) / 2
+    middles_s = _simulate_server(needs, by_remaining=False)[1] + halves_s
+    return max(middles_s, _simulate_server(needs, by_remaining=True)[0]) - submits_s
+
+
+# ---- prices for the sum of JCTs: every mean of valid prices is valid, so the search may stop anywhere (Frank-Wolfe)
+
+
+def _terms_by_size(jobs: Sequence[TraceJob], weaves: WeaveRules, work: Sequence[float]) -> _Terms:
+    """Return the terms of each GPU count that make this amount of work of each job dearest."""
+    buckets: dict[int, dict[Profile, float]] = {}
+    for each, amount in zip(jobs, work, strict=True):
+        if each.job.profile is not None:
+            bucket = buckets.setdefault(each.job.gpus, {})
+            bucket[each.job.profile] = bucket.get(each.job.profile, 0.0) + amount
+    return {size: _terms(bucket, weaves) for size, bucket in buckets.items()}
+
+
+def _delays(jobs: Sequence[TraceJob], terms: _Terms) -> list[float]:
+    """Return each job's work times the jobs that wait for it, in the order of priced work."""
+    priced = [each.work_s * each.job.gpus * _price(each, terms) for each in jobs]
+    order = sorted(range(len(jobs)), key=priced.__getitem__)
+    found = [0.0] * len(jobs)
+    for place, number in enumerate(order):
+        found[number] = jobs[number].work_s * (len(jobs) - place)
+    return found
+
+
+def _price(each: TraceJob, terms: _Terms) -> float:
+    return 1.0 if each.job.profile is None else terms[each.job.gpus][each.job.profile][0]
+
+
+def _towards(terms: _Terms, goal: _Terms, part: float) -> _Terms:
+    """Move prices a part of the way to others."""
+    return {
+        size: {
+            profile: (price + part * (goal[size][profile][0] - price), fastest)
+            for profile, (price, fastest) in bucket.items()
+        }
+        for size, bucket in terms.items()
+    }
+
+
 # ---- the needs of each job
 
 
-def _needs(jobs: Sequence[TraceJob], nodes: Sequence[Node], model: str, weaves: WeaveRules) -> Iterable[_Need]:
+def _sorted_needs(jobs: Sequence[TraceJob], nodes: Sequence[Node], model: str, terms: _Terms) -> list[_Need]:
+    return sorted(_needs(jobs, nodes, model, terms), key=lambda need: need.ready_s)
+
+
+def _needs(jobs: Sequence[TraceJob], nodes: Sequence[Node], model: str, terms: _Terms) -> Iterable[_Need]:
     gpus = sum(len(node.gpus) for node in nodes)
     real = model == "real"
     spread = _spread_factor(nodes) if real else lambda _: 1.0
-    buckets: dict[int, dict[Profile, float]] = {}
-    for each in jobs:
-        if each.job.profile is not None:
-            bucket = buckets.setdefault(each.job.gpus, {})
-            bucket[each.job.profile] = bucket.get(each.job.profile, 0.0) + each.work_s
-    terms = {size: _terms(bucket, weaves) for size, bucket in buckets.items()}
     for each in jobs:
         job, profile = each.job, each.job.profile
         price, fastest = (1.0, 1.0) if profile is None else terms[job.gpus][profile]
@@ -170,9 +219,11 @@ def _prices_and_speeds(work_s: dict[Profile, float]) -> dict[Profile, tuple[floa
     """Return, for each profile of one GPU count, the price of a solo second in GPU-seconds and its least duration."""
     if len(work_s) > MAX_EXACT_PROFILES:
         return _rough_prices_and_speeds(work_s)
+    import numpy as np
+
     profiles = sorted(work_s, key=lambda p: (p.model, p.iteration_s, p.data_s, p.gpu_s, p.network_s))
     rates, fastest = _rates(tuple(profiles))
-    prices = _prices(rates, [work_s[profile] for profile in profiles])
+    prices = price_work(rates, np.array([work_s[profile] for profile in profiles]))
     return {profile: (float(price), 1 / speed) for profile, price, speed in zip(profiles, prices, fastest, strict=True)}
 
 
@@ -206,44 +257,6 @@ def _rates(profiles: tuple[Profile, ...]) -> tuple[NDArray[np.float64], tuple[fl
             for at in weave:
                 fastest[at] = max(fastest[at], profiles[at].iteration_s / cycle)
     return np.array(rows), tuple(fastest)
-
-
-def _prices(rates: NDArray[np.float64], work_s: Sequence[float]) -> NDArray[np.float64]:
-    """Return prices that maximise the value of the work while no weave does more than 1 GPU-second's worth per second.
-
-    This is a linear program, solved by the simplex method. The result is scaled down to prices that are valid.
-    """
-    import numpy as np
-
-    count, kinds = rates.shape
-    table = np.zeros((count + 1, kinds + 1))
-    table[:-1, :-1], table[:-1, -1], table[-1, :-1] = rates, 1.0, -np.asarray(work_s) / max(*work_s, 1e-300)
-    basis, rest = list(range(kinds, kinds + count)), list(range(kinds))
-    for _ in range(MAX_PIVOTS):
-        column = int(table[-1, :-1].argmin())
-        if table[-1, column] >= -1e-12:
-            break
-        ratios = np.full(count, np.inf)
-        np.divide(table[:-1, -1], table[:-1, column], out=ratios, where=table[:-1, column] > 1e-12)
-        row = int(ratios.argmin())
-        if not np.isfinite(ratios[row]):
-            break
-        _pivot(table, row, column)
-        basis[row], rest[column] = rest[column], basis[row]
-    prices = np.zeros(kinds)
-    for row, name in enumerate(basis):
-        if name < kinds:
-            prices[name] = max(table[row, -1], 0.0)
-    return np.asarray(prices / max(1.0, float((rates @ prices).max())))
-
-
-def _pivot(table: NDArray[np.float64], row: int, column: int) -> None:
-    import numpy as np
-
-    pivot, line, side = table[row, column], table[row].copy(), table[:, column].copy()
-    table -= np.outer(side, line) / pivot
-    table[row], table[:, column] = line / pivot, -side / pivot
-    table[row, column] = 1 / pivot
 
 
 # ---- a single server as fast as the cluster
