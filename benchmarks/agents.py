@@ -44,23 +44,24 @@ def figures() -> Iterator[Figure]:
         began = time.perf_counter()
         fleet = start(stack, "benchmarks.fleet", str(port), str(AGENTS), str(GPUS_PER_AGENT), str(home))
         client = stack.enter_context(Client(scheduler=f"localhost:{port}"))
-        while _connected(client) < AGENTS:
+        while connected(client) < AGENTS:
             time.sleep(0.2)
         yield Figure(f"{AGENTS} agents, all registered after", time.perf_counter() - began, "s", 20.0)
-        yield from _measure_idle(client, server)
+        yield from measure_idle(client, server, LEASE_S)
         client.operate(PAUSE)
         yield from _measure_submits(where, server)
         yield from _measure_dispatch(client, server, fleet)
 
 
-def _measure_idle(client: Client, server: int) -> Iterator[Figure]:
+def measure_idle(client: Client, server: int, lease_s: float) -> Iterator[Figure]:
+    """Measure the CPU share of a scheduler with nothing to decide, and its oldest heartbeat."""
     cpu, wall, oldest = cpu_s(server), time.perf_counter(), 0.0
     while time.perf_counter() - wall < IDLE_S:
         time.sleep(2.0)
         oldest = max(oldest, *(node.beat_s or 0.0 for node in client.nodes().nodes))
     share = (cpu_s(server) - cpu) / (time.perf_counter() - wall)
     yield Figure("  idle scheduler, share of a core", 100 * share, "%", 20.0)
-    yield Figure("  oldest heartbeat, share of the lease", oldest / LEASE_S, "", 0.5)
+    yield Figure("  oldest heartbeat, share of the lease", oldest / lease_s, "", 0.5)
 
 
 def _measure_submits(where: Address, server: int) -> Iterator[Figure]:
@@ -103,7 +104,7 @@ def _measure_dispatch(client: Client, server: int, fleet: int) -> Iterator[Figur
     assert [job.state for job in done] == ["CD"] * SUBMITS, "every job succeeded, once"
 
 
-def _connected(client: Client) -> int:
+def connected(client: Client) -> int:
     return sum(node.state == "connected" for node in client.nodes().nodes)
 
 

@@ -21,6 +21,7 @@ from weft.agent.connection import SchedulerChannel
 from weft.agent.runtime import NodeSetup
 from weft.agent.state_dir import AgentDir
 from weft.agent.worker import Worker
+from weft.agent.worker_event import WorkerEvent
 from weft.endpoints import credentials
 from weft.endpoints.addresses import Address
 from weft.engines.process.events import Report, RunExited, RunStarted
@@ -32,6 +33,8 @@ from weft.engines.process.weave_spec import WeaveSpec
 from weft.model import Gpu, JobId, Node
 from weft.wire.convert import node_spec
 
+STARTING = 50
+"""Agents that connect at the same moment: they share one core here, which real ones do not."""
 NO_PROCESS = Identity("", 1, 1)
 
 
@@ -81,7 +84,20 @@ def make_worker(name: str, gpus: int, where: Address, home: Path) -> Worker:
     folder.make()
     devices = tuple(Device(at, "", "A100", 40960) for at in range(gpus))
     machine = Machine(Node(name, (Gpu("A100", 40960),) * gpus, cpus=64, ram_mb=1 << 19), devices, "declared")
-    return Worker(machine, node_spec(machine, "localhost", 0), folder, dial, setup=NodeSetup(engine=InstantEngine))
+    return Worker(
+        machine, node_spec(machine, "localhost", 0), folder, dial, setup=NodeSetup(engine=InstantEngine),
+        on_event=report,
+    )  # fmt: skip
+
+
+_reported = set[str]()
+
+
+def report(event: WorkerEvent) -> None:
+    """Print each reason for which agents are disconnected once."""
+    if event.kind in ("disconnected", "refused") and event.reason not in _reported:
+        _reported.add(event.reason)
+        print(f"an agent is {event.kind}: {event.reason}", file=sys.stderr)
 
 
 async def serve(port: int, agents: int, gpus: int, home: Path) -> None:
@@ -90,7 +106,12 @@ async def serve(port: int, agents: int, gpus: int, home: Path) -> None:
         await worker.open()
     stopping = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stopping.set)
-    serving = [asyncio.ensure_future(worker.serve()) for worker in workers]
+    serving = []
+    for at in range(0, len(workers), STARTING):
+        starting = workers[at : at + STARTING]
+        serving += [asyncio.ensure_future(worker.serve()) for worker in starting]
+        while not all(worker.agent.registered for worker in starting) and not stopping.is_set():
+            await asyncio.sleep(0.02)
     await stopping.wait()
     for worker in workers:
         worker.stop()

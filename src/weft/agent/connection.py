@@ -181,7 +181,10 @@ class Stream:
     async def _write(self) -> None:
         while True:
             while self._queue:
-                await self._call.write(self._queue[0])
+                try:
+                    await self._call.write(self._queue[0])
+                except asyncio.InvalidStateError:
+                    return  # the scheduler has ended the call: `run` reads why
                 self._queue.popleft()
             self._queued.clear()
             await self._queued.wait()

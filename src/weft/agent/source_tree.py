@@ -7,13 +7,15 @@ import hashlib
 import os
 import re
 import shutil
-import tarfile
 from collections.abc import AsyncIterable
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from weft.engines.process.users.accounts import Account
 from weft.engines.process.users.file_rights import rights_of
 from weft.errors import WeftError
+
+if TYPE_CHECKING:
+    import tarfile
 
 TREE_DIR: Final = "tree"
 MAX_PACKED_BYTES: Final = 2 << 30
@@ -69,6 +71,8 @@ async def receive_blob(name: str, parts: AsyncIterable[bytes], path: str) -> Non
 
 
 def _extract_as(account: Account | None, packed: str, tree: str) -> None:
+    import tarfile  # with the compressors it takes 0.5 MB, and few workers need it
+
     partial = f"{tree}.tmp"
     limit = _Limit(SLACK_BYTES + MAX_EXPANSION * os.stat(packed).st_size, MAX_FILES)
     try:
@@ -91,7 +95,9 @@ class _Limit:
     """Limits the unpacked size. tarfile's data filter keeps all files inside the tree."""
 
     def __init__(self, max_bytes: int, files: int) -> None:
-        self._left, self._files = max_bytes, files
+        from tarfile import data_filter
+
+        self._left, self._files, self._filter = max_bytes, files, data_filter
 
     def check(self, member: tarfile.TarInfo, path: str) -> tarfile.TarInfo | None:
         self._left -= member.size
@@ -100,4 +106,4 @@ class _Limit:
             raise BadSnapshot(
                 f"the snapshot unpacks to more than {MAX_FILES:,} files or {MAX_EXPANSION} times its size"
             )
-        return tarfile.data_filter(member, path)
+        return self._filter(member, path)

@@ -211,6 +211,9 @@ def _machine(args: argparse.Namespace) -> tuple[Machine, Nvml | NoDriver]:
 
 
 async def _serve(worker: Worker, show: StatusLines) -> int:
+    from weft.agent.free_memory import TRIM_PERIOD_S, return_free_memory
+    from weft.engines.background import repeat
+
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, worker.stop)
@@ -218,9 +221,11 @@ async def _serve(worker: Worker, show: StatusLines) -> int:
     if sigterm.was_received():
         worker.stop()
     await worker.open()
+    trimming = asyncio.ensure_future(repeat(TRIM_PERIOD_S, return_free_memory))
     try:
         await worker.serve()
     finally:
+        trimming.cancel()
         await worker.close()
     show.end(len(worker.agent.known))
     return 0

@@ -17,6 +17,7 @@ import resource  # noqa: F401  wait4 imports it; imported here, forked shims sha
 import select
 import signal
 import socket
+import struct
 from typing import Final
 
 from weft.engines.process import lease
@@ -27,6 +28,8 @@ from weft.engines.process.shim.shim import Shim
 MAX_INLINE_BYTES: Final = 65536
 """A longer launch spec is passed through a file."""
 MAX_IDLE_SHIMS: Final = 8
+SPARE_IDLE_S: Final = 10
+"""A shim that waits for this long ends if another one waits, too, or if it has served runs."""
 RUNS_PER_SHIM: Final = 1000
 """A shim collects no garbage, so it is replaced after this many runs."""
 _FORK_RETRY_MS: Final = 100
@@ -44,6 +47,7 @@ class IdleShims:
         self.wanted = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._any_idle = select.poll()
         self._any_idle.register(self.idle, select.POLLIN)
+        launches.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, struct.pack("ll", SPARE_IDLE_S, 0))
         self._buffer = bytearray(MAX_INLINE_BYTES)
 
     def enter(self) -> bool:
@@ -69,9 +73,28 @@ class IdleShims:
             os.eventfd_read(self.idle)
         os.eventfd_write(self.vacancies, 1)
 
-    def receive(self) -> bytes:
-        """Wait for the next launch spec; return empty bytes if the engine has closed the socket."""
-        return bytes(self._buffer[: self.launches.recv_into(self._buffer)])
+    def receive(self, *, is_fresh: bool) -> bytes:
+        """Wait for the next launch spec; return empty bytes if the engine has closed the socket.
+
+        Return empty bytes as well after a long wait, unless this is the last idle shim and `is_fresh`: a shim that has
+        served runs takes more memory, while a new one shares that of the starter.
+        """
+        while True:
+            try:
+                return bytes(self._buffer[: self.launches.recv_into(self._buffer)])
+            except BlockingIOError:
+                if not is_fresh or self._is_spare():
+                    return b""
+
+    def _is_spare(self) -> bool:
+        """Return whether another shim is idle, too."""
+        try:
+            os.eventfd_read(self.idle)
+        except BlockingIOError:
+            return False
+        spare = bool(self._any_idle.poll(0))
+        os.eventfd_write(self.idle, 1)
+        return spare
 
 
 class Guard:
@@ -180,10 +203,10 @@ def _serve_runs(idle_shims: IdleShims) -> None:
     """Serve runs as a shim, one at a time."""
     os.setsid()
     _libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-    for _ in range(RUNS_PER_SHIM):
+    for number in range(RUNS_PER_SHIM):
         if not idle_shims.enter():
             return
-        raw = idle_shims.receive()
+        raw = idle_shims.receive(is_fresh=not number)
         idle_shims.leave()
         if not raw or not _run_one(raw):
             return

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import ctypes
 import os
-import platform
 import struct
 from collections.abc import Sequence
 from typing import Final
@@ -28,7 +27,7 @@ _libc: Final = ctypes.CDLL(None, use_errno=True)
 
 def is_supported() -> bool:
     """Return whether this process may load such filters."""
-    if os.geteuid() or platform.machine() not in _BPF:
+    if os.geteuid() or os.uname().machine not in _BPF:
         return False
     try:
         os.close(_load([(0, 0)]))
@@ -90,7 +89,7 @@ def _load(denied: Sequence[DeviceNumber]) -> int:
 
 def _call(command: int, arguments: bytes) -> int:
     given = ctypes.create_string_buffer(arguments)
-    found: int = _libc.syscall(_BPF.get(platform.machine(), -1), command, given, len(arguments))
+    found: int = _libc.syscall(_BPF.get(os.uname().machine, -1), command, given, len(arguments))
     if found < 0:
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number))

@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
-import platform
 from collections.abc import Iterator
 from typing import Final
 
@@ -22,7 +21,7 @@ _libc: Final = ctypes.CDLL(None, use_errno=True)
 
 def is_supported() -> bool:
     """Return whether the rights of one thread can be changed on this kind of machine."""
-    return platform.machine() in _SETGROUPS
+    return os.uname().machine in _SETGROUPS
 
 
 @contextlib.contextmanager
@@ -46,9 +45,9 @@ def rights_of(account: Account | None) -> Iterator[None]:
 
 
 def _set_groups(groups: tuple[int, ...] | list[int]) -> None:
-    number = _SETGROUPS.get(platform.machine())
+    number = _SETGROUPS.get(os.uname().machine)
     if number is None:
-        raise PermissionError(1, f"cannot change the groups of a thread on {platform.machine()}")
+        raise PermissionError(1, f"cannot change the groups of a thread on {os.uname().machine}")
     if _libc.syscall(number, len(groups), (ctypes.c_uint * len(groups))(*groups)):
         failed = ctypes.get_errno()
         raise OSError(failed, os.strerror(failed))

@@ -12,7 +12,7 @@ import socket
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, NoReturn
 
-from weft.engines.process.shim import launch, terminal
+from weft.engines.process.shim import launch
 from weft.engines.process.shim.launch import LaunchError, Streams
 from weft.engines.process.users.accounts import Account
 
@@ -29,6 +29,8 @@ def start(account: Account | None, spec: Mapping[str, Any], folder: str, streams
         return launch.launch(argv, env, folder, streams, umask, inherited)
     if not spec["terminal"]:
         return launch_as(account, argv, env, folder, streams, umask, inherited)
+    from weft.engines.process.shim import terminal  # few runs have one
+
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
         # in root's folder: the worker, which connects as root, must not follow what a user could put in its place
         listener.bind(terminal.SOCKET)
