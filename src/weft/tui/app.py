@@ -73,7 +73,7 @@ class Top(JobActions, App[None]):
         self._filter: list[Term] = []
         self._sort, self._reverse, self._ended = "queue", False, True
         self._drawn: dict[str, object] = {}
-        """What each pane last drew."""
+        """The content that each pane last drew."""
         self._second = 0
 
     # ---- building

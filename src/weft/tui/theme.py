@@ -62,7 +62,7 @@ STYLES: Final = {
     "on-blocked": "bold #ffffff on #8c2f39",
     "on-closed": "#0b0f14 on #b99a3d",
 }
-"""What each name means, in the words of `rich.style.Style`."""
+"""The meaning of each name, in the words of `rich.style.Style`."""
 
 
 @lru_cache(maxsize=512)

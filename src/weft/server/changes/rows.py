@@ -44,7 +44,7 @@ Readings = Mapping[tuple[NodeId, int], GpuUsage]
 
 
 class Sources(Protocol):
-    """What rows are made of."""
+    """The sources of rows."""
 
     @property
     def scheduler(self) -> Scheduler: ...

@@ -1,1 +1,1 @@
-"""What the screen shows, without any screen: changes come in, lines of text with the names of styles go out. Pure."""
+"""The content of the screen, without any screen: changes come in, lines of text with the names of styles go out. Pure."""

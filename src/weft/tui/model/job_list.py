@@ -13,7 +13,7 @@ from weft.tui.model.board import Board
 from weft.wire.views.jobs import JobView
 
 KEYS: Final = ("user", "state", "name", "group", "id", "node")
-"""What a filter may name: user:ada."""
+"""Keys of a filter: user:ada."""
 STATES: Final = {
     "r": "running", "run": "running", "pd": "waiting", "pending": "waiting", "h": "held", "f": "failed", "cd": "done",
     "completed": "done", "ca": "cancelled", "canceled": "cancelled",

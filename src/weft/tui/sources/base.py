@@ -26,7 +26,7 @@ Receive = Callable[[News], None]
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a change did."""
+    """The result of a change."""
 
     changed: Sequence[str] = ()
     refused: Sequence[tuple[str, str]] = ()

@@ -1,4 +1,4 @@
-"""What has changed since the last message, for screens that follow the scheduler: `weft top`.
+"""Changes since the last message, for screens that follow the scheduler: `weft top`.
 
 Every row is whole and replaces the row that the client has, so a change may arrive twice without harm.
 """
