@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import subprocess
 import sys
@@ -17,6 +16,7 @@ from support.linked_hosts import Host, linked_hosts
 from support.live_cluster import SOURCE
 from support.local_scheduler import until
 from support.loopback_namespace import need_torch
+from support.plain_env import plain_env
 
 TRAINING = str(Path(__file__).parents[1] / "support" / "ddp_training.py")
 PORT = 50051
@@ -27,7 +27,7 @@ class Machine:
 
     def __init__(self, host: Host, home: Path) -> None:
         home.mkdir()
-        keep = {key: value for key, value in os.environ.items() if not key.startswith(("XDG_", "WEFT_"))}
+        keep = plain_env()
         self.host, self.home = host, home
         self.env = {**keep, "HOME": str(home), "XDG_RUNTIME_DIR": f"{home}/r", "PYTHONPATH": SOURCE}
 

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from support.local_scheduler import until
+from support.plain_env import plain_env
 from support.postgres import Postgres
 from support.secured_cluster import free_port
 from weft.client import Client
@@ -51,7 +52,7 @@ class Pair:
 
     @property
     def env(self) -> dict[str, str]:
-        keep = {key: value for key, value in os.environ.items() if not key.startswith(("XDG_", "WEFT_"))}
+        keep = plain_env()
         return {
             **keep,
             "HOME": str(self.root),
