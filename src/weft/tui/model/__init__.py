@@ -1,1 +1,1 @@
-"""The content of the screen, without any screen: changes come in, lines of text with the names of styles go out. Pure."""
+"""The content of the screen: changes come in, lines of text with the names of styles go out. Pure."""
