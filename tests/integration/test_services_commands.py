@@ -81,7 +81,6 @@ def test_a_service_of_python_is_warmed_up_called_changed_and_removed(
 def test_mistakes_are_named(here: Site) -> None:
     here.weft("up", check=True)
     for words, message in (
-        (["serve"], "no command to run"),
         (["serve", "--replicas", "x", "--", "a"], "'x' is no number of replicas"),
         (["serve", "--image", "i", "--mount", "a:b:c:d", "--", "a", "b"], "'a:b:c:d': too many colons"),
         (["serve", "--runtime", "podman", "--", "a", "b"], "the job runs in no container"),

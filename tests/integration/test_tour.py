@@ -9,6 +9,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from support.local_scheduler import until
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -67,6 +69,7 @@ def test_a_workspace_of_training_scripts_is_shown_while_it_runs(tmp_path: Path) 
         assert "rates_fast_gpu1\n" in shown
 
 
+@pytest.mark.soak
 def test_a_service_runs_next_to_training_and_nothing_is_left(tmp_path: Path) -> None:
     shown = tour(tmp_path, "services")
     assert '"path": "/first"' in shown
