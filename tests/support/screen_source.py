@@ -141,7 +141,7 @@ def detail(job: JobView) -> JobDetailView:
     losses = [2.0 * 0.97**step + 0.1 * ((step * 7919) % 13) / 13 for step in range(100)]
     return JobDetailView(
         **vars(job), command=["python", "train.py", "--model", "resnet50", "--lr", "0.1", "--data", "/data/imagenet"],
-        chdir="/home/ada/vision", params={"lr": "0.1", "seed": "3"}, memory_mb=20000, measured_mb=17311, failures=1,
+        chdir="/data/ada/vision", params={"lr": "0.1", "seed": "3"}, memory_mb=20000, measured_mb=17311, failures=1,
         preemptions=2, gpu_seconds=77_123.0,
         series={"loss": losses, "accuracy": [1 - loss / 2.2 for loss in losses]},
         runs=[

@@ -113,7 +113,7 @@ def test_the_page_of_a_job() -> None:
     why = ExplainView(reasons=[ReasonView("Resources", HOSTILE)], position=2, waiting=9)
     lines = detail_lines(job, why, 1_800_000_000.0, 60)
     text = "\n".join("".join(part for part, _ in line) for line in lines)
-    for part in ("loss", "▇", "2 of 9", "stopped (preempted)", "failed 1", "running", "lr=0.1", "/home/ada/vision"):
+    for part in ("loss", "▇", "2 of 9", "stopped (preempted)", "failed 1", "running", "lr=0.1", "/data/ada/vision"):
         assert part in text
     assert all(part.isprintable() for line in lines for part, _ in line)
 
