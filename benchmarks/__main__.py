@@ -33,6 +33,7 @@ from benchmarks import (
     yardstick,
 )
 from benchmarks.figure import Figure
+from benchmarks.sharing import figures as sharing
 
 ALL: dict[str, Callable[[], Iterator[Figure]]] = {
     "muri": muri_traces.figures,
@@ -62,6 +63,7 @@ ALL: dict[str, Callable[[], Iterator[Figure]]] = {
     "services": services.figures,
     "scaler": services.scaler,
     "screen": screen.figures,
+    "sharing": sharing.figures,
 }
 
 

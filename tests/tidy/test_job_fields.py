@@ -40,7 +40,7 @@ NEEDS |= {"mount": {"image": "x"}, "runtime": {"image": "x"}}
 PER_RUN = {
     "epoch", "job", "run", "user", "gpus", "gang", "rank", "array_index", "array_size", "array_first",
     "array_last", "checkpoint", "cpu_limit",
-    "weave", "gpu_share", "health",
+    "weave", "gpu_share", "gpu_request", "health",
 }  # fmt: skip
 """What a launch message holds of the run, or of the job's place in an array, not of its description."""
 IDS = [field.key for field in FIELDS]

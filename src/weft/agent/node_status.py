@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
 from typing import Any, Final
 
 from weft.agent.state_dir import AgentDir
 from weft.engines.process.gpu.poller import FactsAt
+from weft.engines.process.gpu.sharing import SharedRun
 from weft.model import Blocked, Measured, Unblocked
-from weft.wire.messages import GpuBlock, GpuMemory, GpuReading, NodeStatus
+from weft.wire.messages import GpuBlock, GpuMemory, GpuReading, GpuShare, NodeStatus
 
 _MEMINFO: Final = "/proc/meminfo"
 OnGpus = Callable[[Sequence[GpuBlock], Sequence[GpuMemory]], None]
@@ -40,7 +42,7 @@ class NodeStatusCollector:
                     measured.append(GpuMemory(job=fact.job, run=fact.run, memory_mb=fact.memory_mb))
         self._on_gpus(tuple(self._blocks.values()), tuple(measured))
 
-    def current(self, readings: Mapping[int, Mapping[str, Any]]) -> NodeStatus:
+    def current(self, readings: Mapping[int, Mapping[str, Any]], shared: Sequence[SharedRun] = ()) -> NodeStatus:
         return NodeStatus(
             load=os.getloadavg()[0],
             ram_used_mb=ram_used_mb(),
@@ -54,6 +56,7 @@ class NodeStatusCollector:
                 )
                 for gpu, reading in readings.items()
             ],
+            shares=[GpuShare(**asdict(run)) for run in shared],
         )
 
 

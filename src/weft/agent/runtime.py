@@ -26,6 +26,7 @@ from weft.engines.process.gpu.locks import GPU_TAKEN
 from weft.engines.process.gpu.monitor import Foreign
 from weft.engines.process.gpu.nvml import NoDriver, Nvml
 from weft.engines.process.gpu.poller import FactsAt, GpuPoller, HeldGpus
+from weft.engines.process.gpu.sharing import SharedRun
 from weft.engines.process.launch_spec import LaunchSpec, is_valid_job_id
 from weft.engines.process.output.progress_socket import ProgressSocket
 from weft.engines.process.shim import run_files
@@ -81,6 +82,8 @@ class NodeSetup:
     """The path of the lease of all runs; empty: they have none."""
     ledger: GpuLedger | None = None
     """The locks of GPUs that the schedulers of several users share; None: they share none."""
+    sharing: str = "prio"
+    """The rule by which training gives way on shared GPUs, one of `weft.device.layout.RULES`, perhaps with +idle."""
     engine: Callable[[Callable[[Report], None]], Engine] | None = None
     separates_users: bool = False
     """Runs use the accounts of their users."""
@@ -101,6 +104,7 @@ class NodeRuntime:
         self.ledger = LedgerWatcher(setup.ledger, machine.node.id, machine.devices, listener.gpus_changed)
         self._poller: GpuPoller | None = None
         if isinstance(self.engine, ProcessEngine):
+            self.engine.sharing.configure(setup.sharing, has_driver=not isinstance(setup.nvml, NoDriver))
             self._poller = GpuPoller(machine, setup.nvml, self.engine, foreign=setup.foreign)
             self._poller.holdings = lambda: self._holdings
             self._poller.held_by_others = lambda: self.ledger.held_by_others
@@ -233,6 +237,13 @@ class NodeRuntime:
     def readings(self) -> dict[int, dict[str, Any]]:
         """Return the last reading of each GPU of the node."""
         return self._poller.readings() if self._poller is not None else {}
+
+    def shared_runs(self) -> list[SharedRun]:
+        """Return the runs that share GPUs. `gpu` is the place of the GPU among those of the node."""
+        if not isinstance(self.engine, ProcessEngine):
+            return []
+        place = {device.index: at for at, device in enumerate(self.machine.devices)}
+        return [replace(run, gpu=place[run.gpu]) for run in self.engine.sharing.shared_runs() if run.gpu in place]
 
 
 def with_gpus_in_use(machine: Machine, folder: Path, *, in_use: bool, may_gain: bool = False) -> Machine:

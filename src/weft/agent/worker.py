@@ -21,6 +21,7 @@ from weft.agent.state_dir import AgentDir
 from weft.agent.state_machine import Agent
 from weft.agent.terminals import serve_command, serve_terminal
 from weft.agent.worker_event import WorkerEvent
+from weft.endpoints.config import sharing_setting
 from weft.engines.background import TaskSet, repeat
 from weft.engines.process import lease
 from weft.engines.process.events import Report, RunExited
@@ -238,7 +239,7 @@ class Worker:
 
     def _update_status(self) -> None:
         """Give the state machine what the next Hello or heartbeat reports of the node and its woven runs."""
-        self.agent.status = self._status.current(self._runtime.readings())
+        self.agent.status = self._status.current(self._runtime.readings(), self._runtime.shared_runs())
         for key, weave in self._runtime.woven.reports().items():
             self.agent.record_counters(key, weave.id, weave.stages)
 
@@ -389,7 +390,9 @@ def create_worker(
     ends_at: float | None = None,
 ) -> Worker:
     """Return a worker with real processes and this machine's GPUs."""
-    setup = NodeSetup(nvml, foreign, lease=folder.lease, separates_users=folder.for_all_users)
+    setup = NodeSetup(
+        nvml, foreign, lease=folder.lease, sharing=sharing_setting(), separates_users=folder.for_all_users
+    )
     return Worker(
         machine, spec, folder, dial, setup=setup, on_event=on_event, leave_grace_s=leave_grace_s, keep_runs=keep_runs,
         is_pilot=is_pilot, ends_at=ends_at,

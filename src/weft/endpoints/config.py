@@ -24,6 +24,7 @@ OFF: Final = "off"
 OWN_SERVER: Final = "your weft server"
 """The origin of a scheduler that was found running."""
 MAX_CONFIG_BYTES: Final = 1 << 20
+SHARING_RULES: Final = ("prio", "dilu", "off")
 
 
 class Setting(NamedTuple):
@@ -111,7 +112,22 @@ def _check_shared(given: Setting) -> None:
         raise InputError(what, where=given.origin, hint=f"name a folder such as /var/lib/weft-gpus, or {OFF}")
 
 
+def _check_sharing(given: Setting) -> None:
+    rule, plus, idle = given.value.partition("+")
+    if rule not in SHARING_RULES or (plus and idle != "idle"):
+        what = f"sharing: unknown rule {given.value[:80]!r}"
+        raise InputError(what, where=given.origin, hint=f"use {', '.join(SHARING_RULES)}, or one of them with +idle")
+
+
+def sharing_setting(env: Mapping[str, str] = os.environ) -> str:
+    """Return how training gives way to inference on a GPU that they share."""
+    found = effective_setting("sharing", None, env)
+    _check_sharing(found)
+    return found.value
+
+
 KEYS: Final = {
     "scheduler": Key(_default_scheduler, _check_scheduler),
     "shared": Key(lambda _env: Setting(OFF, "default"), _check_shared),
+    "sharing": Key(lambda _env: Setting(SHARING_RULES[0], "default"), _check_sharing),
 }

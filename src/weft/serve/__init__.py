@@ -1,6 +1,6 @@
 """The API for code inside a replica of a service: where to listen, when it can serve, and when it works on a batch.
 
-It uses only the standard library and imports nothing else of Weft. Outside a replica it does nothing.
+It uses only the standard library, and of Weft only the device page. Outside a replica it does nothing.
 """
 
 from __future__ import annotations

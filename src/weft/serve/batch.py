@@ -2,26 +2,16 @@
 
 from __future__ import annotations
 
+from weft.device import process
+
 TYPE_CHECKING = False  # like typing.TYPE_CHECKING, without importing typing
 if TYPE_CHECKING:
-    from typing import Self
+    from weft.device.process import FreeBatch, MarkedBatch
 
 
-class Batch:
-    """A context that is entered with each batch. Outside a replica it does nothing."""
+def batch(*, llm: bool = False) -> FreeBatch | MarkedBatch:
+    """Mark the inference work of one batch: `with weft.serve.batch(): model(inputs)`.
 
-    __slots__ = ()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        pass
-
-
-_BATCH = Batch()
-
-
-def batch() -> Batch:
-    """Mark the inference work of one batch: `with weft.serve.batch(): model(inputs)`."""
-    return _BATCH
+    `llm` says that batches generate tokens. Outside a replica that shares its GPU the mark does nothing.
+    """
+    return process.batch(llm=llm)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 
-from weft.wire.messages import NodeStatus
+from weft.engines.process.gpu.sharing import SharedRun
+from weft.model import NodeId
+from weft.wire.messages import GpuShare, NodeStatus
 from weft.wire.views.doctor import DeviceView, MembersView
+from weft.wire.views.nodes import ShareView
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +38,23 @@ class GpuUsage:
     processes: int | None = None
     misplaced: Sequence[str] | None = None
     """Jobs with a process on this GPU that was not allocated to them. None: the backend does not check."""
+    shares: Sequence[ShareView] | None = None
+    """The runs that share this GPU; None: none does."""
     error: str = ""
     """The error that the driver reports for the GPU; empty: none."""
+
+
+def with_shares(
+    usages: dict[tuple[NodeId, int], GpuUsage], node: NodeId, runs: Iterable[GpuShare | SharedRun]
+) -> dict[tuple[NodeId, int], GpuUsage]:
+    """Add the runs that share GPUs of a node."""
+    for run in runs:
+        before = usages.get((node, run.gpu), GpuUsage())
+        share = ShareView(
+            run.job, run.kind, run.request, run.limit, run.busy, run.rate, list(run.enforced), list(run.advisory)
+        )
+        usages[node, run.gpu] = replace(before, shares=[*(before.shares or ()), share])
+    return usages
 
 
 @dataclass(frozen=True, slots=True)

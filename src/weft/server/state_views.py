@@ -158,7 +158,7 @@ class GpuRows:
             reserved_mb=sum(memory_held(job, *where) for job in jobs), jobs=[job.id for job in jobs],
             blocked=[*self._blocked.get(where, ()), *self._closed.get(host.node.id, ())],
             used_mb=usage.used_mb, utilisation=usage.utilisation, processes=usage.processes,
-            misplaced=usage.misplaced, error=usage.error or None,
+            misplaced=usage.misplaced, error=usage.error or None, shares=usage.shares,
             weave=next((woven for job in jobs if (woven := weave_id(job))), None),
         )  # fmt: skip
 

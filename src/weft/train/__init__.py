@@ -1,6 +1,6 @@
-"""The API for code inside a job: report progress, stop in time, and resume. Outside a job it does nothing.
+"""The API for code inside a job: report progress, stop in time, resume, and share a GPU. Outside a job it does nothing.
 
-It uses only the standard library and imports nothing else of Weft, so importing it takes a few milliseconds.
+It uses only the standard library, and of Weft only the device page, so importing it takes a few milliseconds.
 """
 
 from __future__ import annotations
@@ -14,17 +14,19 @@ if TYPE_CHECKING:
     from typing import Any
 
     from weft.train.hooks.torch_import import install as auto
+    from weft.train.pacing import pace
     from weft.train.stages import stage, stages
     from weft.train.turns import StopRequested
 
 __all__ = [
-    "Preemptible", "StopRequested", "auto", "checkpoint", "done", "preemptible", "progress", "resume_path",
+    "Preemptible", "StopRequested", "auto", "checkpoint", "done", "pace", "preemptible", "progress", "resume_path",
     "should_stop", "stage", "stages",
 ]  # fmt: skip
 
 _HOME = {
     "StopRequested": ("weft.train.turns", "StopRequested"),
     "auto": ("weft.train.hooks.torch_import", "install"),
+    "pace": ("weft.train.pacing", "pace"),
     "stage": ("weft.train.stages", "stage"),
     "stages": ("weft.train.stages", "stages"),
 }

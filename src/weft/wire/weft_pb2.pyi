@@ -418,14 +418,38 @@ class HeartbeatReply(_message.Message):
     def __init__(self, epoch: _Optional[int] = ..., at: _Optional[float] = ...) -> None: ...
 
 class NodeStatus(_message.Message):
-    __slots__ = ("load", "ram_used_mb", "readings")
+    __slots__ = ("load", "ram_used_mb", "readings", "shares")
     LOAD_FIELD_NUMBER: _ClassVar[int]
     RAM_USED_MB_FIELD_NUMBER: _ClassVar[int]
     READINGS_FIELD_NUMBER: _ClassVar[int]
+    SHARES_FIELD_NUMBER: _ClassVar[int]
     load: float
     ram_used_mb: int
     readings: _containers.RepeatedCompositeFieldContainer[GpuReading]
-    def __init__(self, load: _Optional[float] = ..., ram_used_mb: _Optional[int] = ..., readings: _Optional[_Iterable[_Union[GpuReading, _Mapping]]] = ...) -> None: ...
+    shares: _containers.RepeatedCompositeFieldContainer[GpuShare]
+    def __init__(self, load: _Optional[float] = ..., ram_used_mb: _Optional[int] = ..., readings: _Optional[_Iterable[_Union[GpuReading, _Mapping]]] = ..., shares: _Optional[_Iterable[_Union[GpuShare, _Mapping]]] = ...) -> None: ...
+
+class GpuShare(_message.Message):
+    __slots__ = ("gpu", "job", "kind", "request", "limit", "busy", "rate", "enforced", "advisory")
+    GPU_FIELD_NUMBER: _ClassVar[int]
+    JOB_FIELD_NUMBER: _ClassVar[int]
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_FIELD_NUMBER: _ClassVar[int]
+    LIMIT_FIELD_NUMBER: _ClassVar[int]
+    BUSY_FIELD_NUMBER: _ClassVar[int]
+    RATE_FIELD_NUMBER: _ClassVar[int]
+    ENFORCED_FIELD_NUMBER: _ClassVar[int]
+    ADVISORY_FIELD_NUMBER: _ClassVar[int]
+    gpu: int
+    job: str
+    kind: str
+    request: float
+    limit: float
+    busy: bool
+    rate: float
+    enforced: _containers.RepeatedScalarFieldContainer[str]
+    advisory: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, gpu: _Optional[int] = ..., job: _Optional[str] = ..., kind: _Optional[str] = ..., request: _Optional[float] = ..., limit: _Optional[float] = ..., busy: _Optional[bool] = ..., rate: _Optional[float] = ..., enforced: _Optional[_Iterable[str]] = ..., advisory: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class GpuReading(_message.Message):
     __slots__ = ("gpu", "used_mb", "utilisation", "processes", "error")
@@ -566,7 +590,7 @@ class GangMember(_message.Message):
     def __init__(self, node: _Optional[str] = ..., address: _Optional[str] = ..., port: _Optional[int] = ..., gpus: _Optional[int] = ...) -> None: ...
 
 class StartRun(_message.Message):
-    __slots__ = ("epoch", "job", "run", "name", "command", "chdir", "env", "params", "gpus", "memory_mb", "gang", "rank", "per_gpu", "array_index", "array_size", "time_limit_s", "grace_s", "snapshot", "user", "checkpoint", "signal", "output", "error", "ram_mb", "cpu_limit", "stdin", "terminal", "gpu_share", "cpus", "compat", "weave", "array_first", "array_last", "stages", "health", "image", "mounts", "runtime")
+    __slots__ = ("epoch", "job", "run", "name", "command", "chdir", "env", "params", "gpus", "memory_mb", "gang", "rank", "per_gpu", "array_index", "array_size", "time_limit_s", "grace_s", "snapshot", "user", "checkpoint", "signal", "output", "error", "ram_mb", "cpu_limit", "stdin", "terminal", "gpu_share", "gpu_request", "cpus", "compat", "weave", "array_first", "array_last", "stages", "health", "image", "mounts", "runtime")
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     JOB_FIELD_NUMBER: _ClassVar[int]
     RUN_FIELD_NUMBER: _ClassVar[int]
@@ -595,6 +619,7 @@ class StartRun(_message.Message):
     STDIN_FIELD_NUMBER: _ClassVar[int]
     TERMINAL_FIELD_NUMBER: _ClassVar[int]
     GPU_SHARE_FIELD_NUMBER: _ClassVar[int]
+    GPU_REQUEST_FIELD_NUMBER: _ClassVar[int]
     CPUS_FIELD_NUMBER: _ClassVar[int]
     COMPAT_FIELD_NUMBER: _ClassVar[int]
     WEAVE_FIELD_NUMBER: _ClassVar[int]
@@ -633,6 +658,7 @@ class StartRun(_message.Message):
     stdin: str
     terminal: str
     gpu_share: float
+    gpu_request: float
     cpus: int
     compat: str
     weave: Weave
@@ -643,7 +669,7 @@ class StartRun(_message.Message):
     image: str
     mounts: _containers.RepeatedScalarFieldContainer[str]
     runtime: str
-    def __init__(self, epoch: _Optional[int] = ..., job: _Optional[str] = ..., run: _Optional[int] = ..., name: _Optional[str] = ..., command: _Optional[_Iterable[str]] = ..., chdir: _Optional[str] = ..., env: _Optional[_Iterable[_Union[Variable, _Mapping]]] = ..., params: _Optional[_Iterable[_Union[Variable, _Mapping]]] = ..., gpus: _Optional[_Iterable[int]] = ..., memory_mb: _Optional[int] = ..., gang: _Optional[_Iterable[_Union[GangMember, _Mapping]]] = ..., rank: _Optional[int] = ..., per_gpu: _Optional[bool] = ..., array_index: _Optional[int] = ..., array_size: _Optional[int] = ..., time_limit_s: _Optional[float] = ..., grace_s: _Optional[float] = ..., snapshot: _Optional[str] = ..., user: _Optional[str] = ..., checkpoint: _Optional[str] = ..., signal: _Optional[str] = ..., output: _Optional[str] = ..., error: _Optional[str] = ..., ram_mb: _Optional[int] = ..., cpu_limit: _Optional[int] = ..., stdin: _Optional[str] = ..., terminal: _Optional[str] = ..., gpu_share: _Optional[float] = ..., cpus: _Optional[int] = ..., compat: _Optional[str] = ..., weave: _Optional[_Union[Weave, _Mapping]] = ..., array_first: _Optional[int] = ..., array_last: _Optional[int] = ..., stages: _Optional[str] = ..., health: _Optional[_Union[ReplicaHealth, _Mapping]] = ..., image: _Optional[str] = ..., mounts: _Optional[_Iterable[str]] = ..., runtime: _Optional[str] = ...) -> None: ...
+    def __init__(self, epoch: _Optional[int] = ..., job: _Optional[str] = ..., run: _Optional[int] = ..., name: _Optional[str] = ..., command: _Optional[_Iterable[str]] = ..., chdir: _Optional[str] = ..., env: _Optional[_Iterable[_Union[Variable, _Mapping]]] = ..., params: _Optional[_Iterable[_Union[Variable, _Mapping]]] = ..., gpus: _Optional[_Iterable[int]] = ..., memory_mb: _Optional[int] = ..., gang: _Optional[_Iterable[_Union[GangMember, _Mapping]]] = ..., rank: _Optional[int] = ..., per_gpu: _Optional[bool] = ..., array_index: _Optional[int] = ..., array_size: _Optional[int] = ..., time_limit_s: _Optional[float] = ..., grace_s: _Optional[float] = ..., snapshot: _Optional[str] = ..., user: _Optional[str] = ..., checkpoint: _Optional[str] = ..., signal: _Optional[str] = ..., output: _Optional[str] = ..., error: _Optional[str] = ..., ram_mb: _Optional[int] = ..., cpu_limit: _Optional[int] = ..., stdin: _Optional[str] = ..., terminal: _Optional[str] = ..., gpu_share: _Optional[float] = ..., gpu_request: _Optional[float] = ..., cpus: _Optional[int] = ..., compat: _Optional[str] = ..., weave: _Optional[_Union[Weave, _Mapping]] = ..., array_first: _Optional[int] = ..., array_last: _Optional[int] = ..., stages: _Optional[str] = ..., health: _Optional[_Union[ReplicaHealth, _Mapping]] = ..., image: _Optional[str] = ..., mounts: _Optional[_Iterable[str]] = ..., runtime: _Optional[str] = ...) -> None: ...
 
 class ReplicaHealth(_message.Message):
     __slots__ = ("path", "start_within_s", "every_s", "fails", "warmup_path", "warmup_body", "warmup_requests")

@@ -1,4 +1,6 @@
-"""List the GPUs: model, reserved and used memory, jobs, and why a GPU is blocked."""
+"""List the GPUs: model, reserved and used memory, jobs, and why a GPU is blocked.
+
+Of runs that share a GPU it lists their shares, what enforces them, and what depends on their programs."""
 
 from __future__ import annotations
 
@@ -11,7 +13,7 @@ from weft.cli.tables import Cell, Column
 from weft.cli.views import node_table
 
 if TYPE_CHECKING:
-    from weft.wire.views.nodes import BlockView, GpusView, GpuView
+    from weft.wire.views.nodes import BlockView, GpusView, GpuView, ShareView
 
 EXAMPLE: Final = """example:
   weft gpus --json"""
@@ -22,6 +24,11 @@ COLUMNS: Final = (
     Column("JOBS(REASON)"),
 )  # fmt: skip
 
+
+SHARE_COLUMNS: Final = (
+    Column("NODE"), Column("GPU", right=True), Column("JOB"), Column("KIND"), Column("SHARE"),
+    Column("RATE", right=True), Column("ENFORCED"), Column("ADVISORY"),
+)  # fmt: skip
 
 configure = flags.add_common
 
@@ -37,6 +44,9 @@ def run(args: argparse.Namespace) -> int:
         render.print_json(found)
         return 0
     tables.print_table(COLUMNS, [_row(gpu) for gpu in node_table.sort_by_name(found.gpus)], args.color)
+    shares = [_share_row(gpu, share) for gpu in node_table.sort_by_name(found.gpus) for share in gpu.shares or ()]
+    if shares:
+        tables.print_table(SHARE_COLUMNS, shares, args.color)
     if client is None:
         render.print_message(f"{connection.absence_reason(args.scheduler)}; these are the GPUs of this machine")
     if not found.gpus:
@@ -71,6 +81,15 @@ def _row(gpu: GpuView) -> list[Cell]:
         Cell(gpu.node), Cell(str(gpu.gpu)), Cell(gpu.model or "-"), Cell(f"{gpu.memory_mb} MB"),
         Cell(f"{gpu.reserved_mb} MB"), Cell(_figure(gpu.used_mb, " MB")), Cell(_figure(gpu.utilisation, "%")),
         Cell(state, colour), Cell(" ".join([",".join(gpu.jobs), *["woven"] * bool(gpu.weave), *reasons]).strip()),
+    ]  # fmt: skip
+
+
+def _share_row(gpu: GpuView, share: ShareView) -> list[Cell]:
+    is_training = share.kind == "training"
+    return [
+        Cell(gpu.node), Cell(str(gpu.gpu)), Cell(share.job), Cell(share.kind),
+        Cell(f"{share.request:g}/{share.limit:g}"), Cell(f"{share.rate:.2f}" if is_training else "-"),
+        Cell(", ".join(share.enforced) or "nothing"), Cell(", ".join(share.advisory) or "-"),
     ]  # fmt: skip
 
 

@@ -148,15 +148,17 @@ class RunGroup:
         *,
         ram_mb: int = 0,
         cpus: int = 0,
+        weight: int = 0,
         denied: Sequence[DeviceNumber] = (),
     ) -> None:
+        """`weight` is the part of the CPUs in percent that the run gets when others want them; 0: the usual one."""
         self._version, self._name = version, name
         self._folders = {
             controller: folders[controller]
-            for controller, limit in (("memory", ram_mb), ("cpu", cpus), (DEVICES, denied))
+            for controller, limit in (("memory", ram_mb), ("cpu", cpus or weight), (DEVICES, denied))
             if limit or (version == 2 and controller in folders)
         }
-        self._ram_mb, self._cpus, self._denied = ram_mb, cpus, denied
+        self._ram_mb, self._cpus, self._weight, self._denied = ram_mb, cpus, weight, denied
 
     def enter(self) -> None:
         """Make the group, and move this process to it."""
@@ -214,6 +216,11 @@ class RunGroup:
                 found += [(memory, "memory.limit_in_bytes", limit)]
                 swap = "memory.memsw.limit_in_bytes"
                 found += [(memory, swap, limit)] * os.path.exists(f"{memory}/{swap}")
+        if self._weight:
+            name, value = (
+                ("cpu.weight", self._weight) if self._version == 2 else ("cpu.shares", self._weight * 1024 // 100)
+            )
+            found += [(cpu, name, str(max(value, 2)))]
         if self._cpus and self._version == 2:
             found += [(cpu, "cpu.max", f"{quota} {PERIOD_US}")]
         if self._version == 1:

@@ -22,7 +22,7 @@ from weft.engines.process.cgroups import Cgroups
 from weft.engines.process.container.removal import remove_leftover
 from weft.engines.process.environment import gang_or_alone, run_environment
 from weft.engines.process.events import Report, RunExited, RunStarted, read_exited, read_started
-from weft.engines.process.gpu import mps
+from weft.engines.process.gpu.sharing import GpuSharing
 from weft.engines.process.launch_spec import LaunchSpec, is_valid_job_id
 from weft.engines.process.recovery import node_stop, run_record
 from weft.engines.process.recovery.lost_run import end_lost_run
@@ -80,12 +80,11 @@ class ProcessEngine:
         self._weaves = NodeWeaves(self._jobs_dir, lambda: self.runs)
         self._notify_socket: Any = None
         self._starter_client: StarterClient | None = None
-        self._watcher = ProcessWatcher(self._on_shim_exit)
-        self._tasks = TaskSet()
+        self._watcher, self._tasks = ProcessWatcher(self._on_shim_exit), TaskSet()
         self._poll_timer: asyncio.TimerHandle | None = None
-        self._booted_at = 0.0
-        self._node_stopping = False
+        self._booted_at, self._node_stopping = 0.0, False
         self.cgroups = Cgroups(why="the engine is not open")
+        self.sharing = GpuSharing(self._runtime_dir, self._jobs_dir, lambda: bool(self.cgroups.version))
         self.gpu_locks: Callable[[LaunchSpec], dict[str, Any] | None] = lambda _spec: None
         """Returns how the shim of a run locks its GPUs; None: it need not."""
         self.other_gpus: Callable[[LaunchSpec], list[DeviceNumber]] = lambda _spec: []
@@ -228,6 +227,7 @@ class ProcessEngine:
         """Find runs of an earlier engine: supervise the living ones and report the exits of the others."""
         found = [_Run(job, run, "", time.monotonic()) for job, run in runs if is_valid_job_id(job) and run > 0]
         self._runs.update((run.name, run) for run in found)
+        self.sharing.adopt((run.job, run.run) for run in found)
         await asyncio.gather(*(self._resolve(run) for run in found))
         self._weaves.collect()
 
@@ -262,6 +262,7 @@ class ProcessEngine:
             return
         self._watcher.unwatch(run.name)
         self._weaves.leave(run.job, run.run)
+        self.sharing.leave(run.job, run.run)
         if node_stop.is_unrequested_sigterm(exited):
             exited = node_stop.with_node_stop(exited, run_files.run_dir(self._jobs_dir, run.job, run.run))
             wait_s = node_stop.remaining_hold_s(exited)
@@ -301,6 +302,7 @@ class ProcessEngine:
         """Watch the shims of older runs, and check runs that have not reported a start."""
         self._poll_timer = asyncio.get_running_loop().call_later(POLL_S, self._poll_runs)
         self._watcher.poll()
+        self.sharing.heal()
         before = time.monotonic() - POLL_S
         for run in list(self._runs.values()):
             if run.requested_at > before or run.resolving or run.held_exit is not None:
@@ -386,10 +388,9 @@ class ProcessEngine:
     def _encode_launch(self, spec: LaunchSpec, token: str) -> bytes:
         gang = spec.gang or gang_or_alone(spec, self.node, free_ports.find_free_port() if spec.per_gpu else 0)
         env = run_environment(spec, self.node, self._jobs_dir, token, time.time(), gang)
-        if spec.account is None:  # a daemon of MPS serves one user
-            env |= mps.run_variables(os.path.dirname(self._runtime_dir), spec.gpu_share, env)
+        env |= self.sharing.variables(spec, env)
         shim_args = shim_arguments(spec, env, gang, self._jobs_dir, self._runtime_dir)
         shim_args |= {"token": token, "bell_dir": self._runtime_dir}
         shim_args |= {"cgroup": self.cgroups.to_spec(), "gpu_locks": self.gpu_locks(spec)}
         shim_args["denied_devices"] = self.other_gpus(spec) if self.cgroups.limits_devices else []
-        return run_files.to_json(shim_args)
+        return run_files.to_json(shim_args | self.sharing.shim_arguments(spec))

@@ -77,6 +77,8 @@ class LaunchSpec:
     """Start one process per GPU instead of one per node."""
     gpu_share: float | None = None
     """The most of each GPU that the run may use, if other runs may share its GPUs; None: it has them alone."""
+    gpu_request: float | None = None
+    """The part of each GPU that the run is guaranteed, if other runs may share its GPUs."""
     cpus: int = 0
     """CPUs for each GPU, or in all for a run without GPUs; 0: not counted."""
     compat: str = ""

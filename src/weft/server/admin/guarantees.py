@@ -12,4 +12,6 @@ ADVISORY: Final = (
     "GPU memory: a job that uses more than it reserved is not stopped",
     "GPUs: a job that ignores CUDA_VISIBLE_DEVICES can use others; weft gpus shows it",
     "CPUs, unless control groups limit them: see limits",
+    "shares of GPUs, unless weft gpus lists what enforces them; MPS limits, green contexts and stream priorities were "
+    "not run on hardware",
 )

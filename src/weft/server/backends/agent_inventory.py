@@ -12,7 +12,7 @@ from weft.inputs.atomic import write_atomic
 from weft.model import NodeId
 from weft.server.backends.base import Host
 from weft.server.gpu_numbers import GpuNumbers
-from weft.server.inventory import BackendSummary, GpuUsage, NodeConnection
+from weft.server.inventory import BackendSummary, GpuUsage, NodeConnection, with_shares
 from weft.server.nodes.registered_node import RegisteredNode
 from weft.server.nodes.registry import NodeRegistry
 from weft.wire.views.doctor import DeviceView, MembersView
@@ -56,14 +56,17 @@ class AgentInventory:
         }
 
     def readings(self) -> Mapping[tuple[NodeId, int], GpuUsage]:
-        return {
-            (member.id, reading.gpu): GpuUsage(
-                reading.used_mb, reading.utilisation, reading.processes, error=reading.error
-            )
-            for member in self._registry().members()
-            if member.connected
-            for reading in member.status.readings
-        }
+        found = {}
+        for member in self._registry().members():
+            if member.connected:
+                readings = {
+                    (member.id, reading.gpu): GpuUsage(
+                        reading.used_mb, reading.utilisation, reading.processes, error=reading.error
+                    )
+                    for reading in member.status.readings
+                }
+                found.update(with_shares(readings, member.id, member.status.shares))
+        return found
 
     def summary(self) -> BackendSummary:
         members = list(self._registry().members())

@@ -13,6 +13,7 @@ from weft.agent.runtime import NodeRuntime, NodeSetup, with_gpus_in_use
 from weft.core.scheduler import Scheduler
 from weft.core.state.job import JobState
 from weft.core.state.state import State
+from weft.endpoints.config import sharing_setting
 from weft.engines.process.environment import LOOPBACK
 from weft.engines.process.events import Report, RunStarted
 from weft.engines.process.exit_rules import exit_event
@@ -44,16 +45,15 @@ from weft.model import (
 from weft.server.backends.base import BackendPorts, BuildBackend, Host, Kill, Order
 from weft.server.backends.local_weaves import LocalWeaves
 from weft.server.gpu_numbers import GpuNumbers
-from weft.server.inventory import BackendSummary, GpuUsage, NodeConnection
+from weft.server.inventory import BackendSummary, GpuUsage, NodeConnection, with_shares
 from weft.server.jobs.admission import SingleNodeRules
 from weft.server.jobs.quotas import Quotas
 from weft.server.nodes.reconciler import FULL_NODE
-from weft.server.nodes.run_messages import launch_message, shared_limit
+from weft.server.nodes.run_messages import launch_message, put_share
 from weft.server.pause_reasons import CLOSING
 from weft.server.restore import to_record
 from weft.server.services.replicas import replica_events
 from weft.server.settings import Settings
-from weft.wire.convert import put
 from weft.wire.views.doctor import DeviceView
 
 MAX_TAIL_BYTES: Final = 8192
@@ -67,7 +67,7 @@ class LocalBackend:
         self.machine = as_known(machine, host.paths.state, host.state())
         self.node = self.machine.node
         ledger = GpuLedger(shared, str(host.paths.state), host_name()) if shared else None
-        setup = NodeSetup(nvml, host.settings.foreign, host.loop.clock.now, ledger=ledger)
+        setup = NodeSetup(nvml, host.settings.foreign, host.loop.clock.now, ledger=ledger, sharing=sharing_setting())
         self.runtime = NodeRuntime(self.machine, host.paths, self, setup)
         self._progress_socket, self._blobs = str(host.paths.progress), str(host.paths.blobs)
         self._weaves = LocalWeaves(host, self.runtime)
@@ -170,7 +170,7 @@ def launch_spec(
 ) -> LaunchSpec:
     """Return what to launch, as an agent would derive it from its message."""
     message = launch_message(job.job, run, gpus, memory_mb)
-    put(message, "gpu_share", shared_limit(job))
+    put_share(message, job)
     return to_launch_spec(message, machine, env={}, tree="", socket=socket, lease="", blobs=blobs)
 
 
@@ -208,13 +208,14 @@ class LocalInventory:
         return {}
 
     def readings(self) -> Mapping[tuple[NodeId, int], GpuUsage]:
-        node = self._backend.node.id
-        return {
+        node, runtime = self._backend.node.id, self._backend.runtime
+        found = {
             (node, gpu): GpuUsage(
                 reading["used_mb"], reading["utilisation"], reading["processes"], reading["misplaced"]
             )
-            for gpu, reading in self._backend.runtime.readings().items()
+            for gpu, reading in runtime.readings().items()
         }
+        return with_shares(found, node, runtime.shared_runs())
 
     def summary(self) -> BackendSummary:
         machine, node = self._backend.machine, self._backend.node

@@ -35,7 +35,7 @@ def start_run(
             return None
         gang.append(GangMember(node=node, address=member.spec.address, port=member.spec.port, gpus=len(gpus[node])))
     message = launch_message(job.job, job.run, gpus[to.id], job.allocation.memory_mb.max)
-    put(message, "gpu_share", shared_limit(job))
+    put_share(message, job)
     message.epoch, message.rank, message.checkpoint = to.epoch, list(gpus).index(to.id), checkpoint
     message.gang.extend(gang)
     if weave is not None:
@@ -80,9 +80,10 @@ def health_message(health: Health | None) -> ReplicaHealth | None:
     )
 
 
-def shared_limit(job: JobState) -> float | None:
-    """Return the most of each GPU that a run may use; None: it has its GPUs alone."""
-    return None if job.share == WHOLE or not job.gpus else job.share.limit
+def put_share(message: StartRun, job: JobState) -> None:
+    """Set the share of a run of its GPUs, unless it has them alone."""
+    if job.share != WHOLE and job.gpus:
+        message.gpu_share, message.gpu_request = job.share.limit, job.share.request
 
 
 def suspend_run(job: JobId, run: int, to: RegisteredNode, suspended: bool) -> SchedulerMessage:

@@ -55,10 +55,11 @@ class TorchFinder(MetaPathFinder):
 
 
 def install_hooks() -> None:
-    """Hook the loader, the optimizers and DDP. A hook that does not fit this torch is left out, with a warning."""
-    from weft.train.hooks import data_loader, ddp, optimizer
+    """Hook the loader, the optimizers, DDP and the layers. A hook that does not fit this torch is left out,
+    with a warning."""
+    from weft.train.hooks import data_loader, ddp, layers, optimizer
 
-    for hook in (data_loader, optimizer, ddp):
+    for hook in (data_loader, optimizer, ddp, layers):
         try:
             hook.install()
         except Exception as error:  # another version of torch: the training goes on without this hook

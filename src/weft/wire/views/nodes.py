@@ -17,11 +17,29 @@ class BlockView(View):
     detail: str = ""
 
 
+class ShareView(View):
+    """A run on a GPU that it shares, and how far its share is enforced."""
+
+    job: str = ""
+    kind: str = ""
+    """training or inference."""
+    request: float = 1.0
+    limit: float = 1.0
+    busy: bool = False
+    """A batch runs now."""
+    rate: float = 1.0
+    """The part of the GPU that training had in the last contention."""
+    enforced: Sequence[str] = ()
+    """Limits that hold whatever the program of the run does."""
+    advisory: Sequence[str] = ()
+    """Limits that hold if its program keeps them."""
+
+
 class GpuView(View):
-    PARTS: ClassVar[Mapping[str, type[View]]] = {"blocked": BlockView}
+    PARTS: ClassVar[Mapping[str, type[View]]] = {"blocked": BlockView, "shares": ShareView}
     OPTIONAL: ClassVar[Mapping[str, str]] = {
         "used_mb": "used_mb", "utilisation": "used_mb", "processes": "used_mb", "misplaced": "misplaced",
-        "error": "error", "weave": "weave",
+        "error": "error", "weave": "weave", "shares": "shares",
     }  # fmt: skip
 
     node: str = ""
@@ -40,6 +58,8 @@ class GpuView(View):
     """The fault that the driver reports."""
     weave: str | None = None
     """The weave of its jobs; None: they are not woven."""
+    shares: Sequence[ShareView] | None = None
+    """The runs that share it; None: none does."""
 
 
 class NodeView(View):

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from weft.device.process import PAGES_VARIABLE
 from weft.engines.process.container.detection import host_environment
 from weft.engines.process.launch_spec import LaunchSpec
 from weft.engines.process.rendezvous import RANKS_SCRIPT, Gang, node_command
@@ -49,6 +50,8 @@ def own_mounts(spec: LaunchSpec, env: Mapping[str, str], jobs_dir: str) -> list[
         paths.append(f"{os.path.dirname(jobs_dir)}/{WEAVES}")
     if pipes := env.get("CUDA_MPS_PIPE_DIRECTORY"):
         paths.append(pipes)
+    if pages := env.get(PAGES_VARIABLE):
+        paths.append(os.path.dirname(pages.partition(":")[0]))
     found = [Mount(path, path) for path in paths]
     if spec.per_gpu:
         found.append(Mount(RANKS_SCRIPT, RANKS_SCRIPT, read_only=True))

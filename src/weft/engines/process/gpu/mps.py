@@ -17,6 +17,9 @@ PROGRAM: Final = "nvidia-cuda-mps-control"
 PIPE_VARIABLE: Final = "CUDA_MPS_PIPE_DIRECTORY"
 LOG_VARIABLE: Final = "CUDA_MPS_LOG_DIRECTORY"
 PERCENTAGE_VARIABLE: Final = "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"
+MEMORY_VARIABLE: Final = "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT"
+PRIORITY_VARIABLE: Final = "CUDA_MPS_CLIENT_PRIORITY"
+BELOW_NORMAL: Final = "1"
 WEAVE_VARIABLE: Final = "WEFT_WEAVE_SIZE"
 _NAME: Final = PROGRAM[:15].encode()
 """The name of the process: the kernel truncates it."""
@@ -27,11 +30,14 @@ def daemon_variables(runtime_root: str) -> dict[str, str]:
     return {PIPE_VARIABLE: f"{runtime_root}/mps/pipe", LOG_VARIABLE: f"{runtime_root}/mps/log"}
 
 
-def run_variables(runtime_root: str, gpu_share: float | None, env: Mapping[str, str]) -> dict[str, str]:
+def run_variables(
+    runtime_root: str, gpu_share: float | None, env: Mapping[str, str], *,
+    memory_mb: int = 0, gpus: int = 0, is_training: bool = False,
+) -> dict[str, str]:  # fmt: skip
     """Return the variables of a run that shares its GPUs, if Weft's daemon runs.
 
     `gpu_share` is the most of each GPU that the run may use; None: it shares them only if it is woven. A job that names
-    a pipe directory keeps it.
+    a pipe directory keeps it. MPS fixes all of them at the start of a process.
     """
     is_shared = gpu_share is not None or WEAVE_VARIABLE in env
     if not is_shared or PIPE_VARIABLE in env:
@@ -42,6 +48,10 @@ def run_variables(runtime_root: str, gpu_share: float | None, env: Mapping[str, 
     found = {PIPE_VARIABLE: pipe}
     if gpu_share is not None and gpu_share < 1:
         found[PERCENTAGE_VARIABLE] = str(max(round(gpu_share * 100), 1))
+    if gpu_share is not None and memory_mb:
+        found[MEMORY_VARIABLE] = ",".join(f"{gpu}={memory_mb}M" for gpu in range(gpus))
+    if gpu_share is not None and is_training:
+        found[PRIORITY_VARIABLE] = BELOW_NORMAL
     return found
 
 

@@ -25,11 +25,13 @@ class RunLimits:
         self._group = None
         self._denied = [(major, minor) for major, minor in spec["denied_devices"]]
         # the runtime limits a container; a group of the shim would hold the runtime's program as well
-        wanted = spec["ram_mb"] or spec["cpus"] or self._denied
+        wanted = spec["ram_mb"] or spec["cpus"] or spec["cpu_weight"] or self._denied
         if spec["cgroup"] and wanted and not spec["container"]:
             version, folders = spec["cgroup"]
-            limits = {"ram_mb": spec["ram_mb"], "cpus": spec["cpus"], "denied": self._denied}
-            self._group = RunGroup(version, folders, group_name(spec), **limits)
+            self._group = RunGroup(
+                version, folders, group_name(spec), ram_mb=spec["ram_mb"], cpus=spec["cpus"], weight=spec["cpu_weight"],
+                denied=self._denied,
+            )  # fmt: skip
 
     @property
     def watches(self) -> bool:

@@ -93,7 +93,7 @@ def write_new(path: str, content: bytes) -> None:
 
 def forget_environment(spec: Mapping[str, Any]) -> None:
     """Rewrite the spec of a run in the current directory without its variables, except those that name its GPUs."""
-    kept = {name: value for name, value in spec["env"].items() if name.startswith("WEFT_GPU")}
+    kept = {name: value for name, value in spec["env"].items() if name.startswith(("WEFT_GPU", "CUDA_MPS"))}
     with contextlib.suppress(OSError):
         write_new(f"{SPEC}.new", to_json({**spec, "env": kept}))
         os.rename(f"{SPEC}.new", SPEC)

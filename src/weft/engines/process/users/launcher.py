@@ -10,6 +10,7 @@ import json
 import os
 import socket
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from typing import Any, Final, NoReturn
 
 from weft.engines.process.shim import launch
@@ -17,13 +18,25 @@ from weft.engines.process.shim.launch import LaunchError, Streams
 from weft.engines.process.users.accounts import Account
 
 _MAX_ERROR_BYTES: Final = 8192
+IDLE: Final = "idle"
+"""SCHED_IDLE of the kernel."""
 
 
 def start(account: Account | None, spec: Mapping[str, Any], folder: str, streams: Streams, inherited: list[int]) -> int:
     """Start the command of a run in `folder`, and return its pid. None: as the user of this process.
 
-    The current directory is that of the run.
+    The current directory is that of the run. The scheduler `idle` lets all other processes go first.
     """
+    pid = _start(account, spec, folder, streams, inherited)
+    if spec["scheduler"] == IDLE:  # glibc does not let posix_spawn set it; what the command starts inherits it
+        with suppress(OSError):
+            os.sched_setscheduler(pid, os.SCHED_IDLE, os.sched_param(0))
+    return pid
+
+
+def _start(
+    account: Account | None, spec: Mapping[str, Any], folder: str, streams: Streams, inherited: list[int]
+) -> int:
     argv, env, umask = spec["argv"], spec["env"], spec["umask"]
     if account is None:
         return launch.launch(argv, env, folder, streams, umask, inherited)

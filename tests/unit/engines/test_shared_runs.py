@@ -1,0 +1,100 @@
+"""What a run that shares its GPUs gets when it starts, and what the node says of it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from weft.device import layout
+from weft.device.page import Page
+from weft.endpoints.config import sharing_setting
+from weft.engines.process.gpu.sharing import GpuSharing
+from weft.engines.process.launch_spec import LaunchSpec
+from weft.engines.process.shim import run_files
+from weft.engines.process.users import launcher
+from weft.errors import InputError
+from weft.model import Health
+
+
+@pytest.fixture
+def sharing(tmp_path: Path) -> GpuSharing:
+    return GpuSharing(str(tmp_path / "runtime"), str(tmp_path / "jobs"), lambda: True)
+
+
+def spec(job: str = "7", **keys: object) -> LaunchSpec:
+    given: dict[str, object] = {"gpus": (1,), "gpu_share": 0.6, "gpu_request": 0.3, **keys}
+    return LaunchSpec(job, 1, ("true",), **given)  # type: ignore[arg-type]
+
+
+def test_a_run_that_shares_gets_the_pages_of_its_gpus_and_its_share(sharing: GpuSharing, tmp_path: Path) -> None:
+    found = sharing.variables(spec(gpus=(1, 3)), {})
+    paths = [f"{tmp_path}/runtime/devices/gpu-{gpu}" for gpu in (1, 3)]
+    assert found == {"WEFT_DEVICE_PAGE": ":".join(paths), "WEFT_GPU_REQUEST": "0.3", "WEFT_GPU_LIMIT": "0.6"}
+    assert os.stat(paths[0]).st_mode & 0o777 == 0o600
+    page = Page(paths[0])
+    assert layout.rule(page.memory) == layout.PRIO
+    page.close()
+
+
+def test_a_run_with_gpus_of_its_own_gets_nothing(sharing: GpuSharing) -> None:
+    assert sharing.variables(spec(gpu_share=None, gpu_request=None), {}) == {}
+    assert sharing.shared_runs() == []
+
+
+def test_without_a_driver_runs_get_weights_and_training_may_be_idle(sharing: GpuSharing) -> None:
+    sharing.configure("dilu+idle", has_driver=False)
+    assert sharing.shim_arguments(spec()) == {"cpu_weight": 30, "scheduler": "idle"}
+    assert sharing.shim_arguments(spec(health=Health())) == {"cpu_weight": 30, "scheduler": ""}
+    assert sharing.shim_arguments(spec(gpu_share=None, gpu_request=None)) == {"cpu_weight": 0, "scheduler": ""}
+    sharing.variables(spec(), {})
+    (run,) = sharing.shared_runs()
+    assert run.enforced == ("CPU weight 30 (control group)", "SCHED_IDLE")
+
+
+def test_with_a_driver_cpus_are_left_alone(sharing: GpuSharing) -> None:
+    sharing.configure("prio", has_driver=True)
+    assert sharing.shim_arguments(spec()) == {"cpu_weight": 0, "scheduler": ""}
+
+
+def test_the_next_engine_knows_the_shares_of_runs_from_their_files(sharing: GpuSharing, tmp_path: Path) -> None:
+    given = spec()
+    env = {"WEFT_GPU_IDS": "1", "SECRET": "x", **sharing.variables(given, {})}
+    folder = tmp_path / "jobs" / "7" / "1"
+    folder.mkdir(parents=True)
+    (folder / run_files.SPEC).write_bytes(run_files.to_json({"env": env, **sharing.shim_arguments(given)}))
+    before = Path.cwd()
+    os.chdir(folder)
+    try:
+        run_files.forget_environment({"env": env})
+    finally:
+        os.chdir(before)
+    later = GpuSharing(str(tmp_path / "runtime"), str(tmp_path / "jobs"), lambda: True)
+    later.adopt([("7", 1), ("8", 1)])
+    (run,) = later.shared_runs()
+    assert (run.gpu, run.job, run.kind, run.request, run.limit) == (1, "7", "training", 0.3, 0.6)
+    later.leave("7", 1)
+    assert later.shared_runs() == []
+
+
+def test_a_process_of_the_scheduler_idle_lets_others_go_first(tmp_path: Path) -> None:
+    out = os.open(tmp_path / "out", os.O_WRONLY | os.O_CREAT)
+    before = Path.cwd()
+    try:
+        words = ["sh", "-c", "sleep 0.3; cut -d' ' -f41 /proc/self/stat"]
+        spec = {"argv": words, "env": {"PATH": os.environ["PATH"]}, "umask": 0o022, "scheduler": "idle"}
+        pid = launcher.start(None, spec, str(tmp_path), ("", out, out), [])
+        assert os.waitpid(pid, 0)[1] == 0
+    finally:
+        os.chdir(before)
+        os.close(out)
+    assert (tmp_path / "out").read_text().strip() == str(os.SCHED_IDLE)
+
+
+def test_an_unknown_rule_is_an_error_that_names_the_rules() -> None:
+    assert sharing_setting({"WEFT_SHARING": "prio+idle", "HOME": "/nowhere"}) == "prio+idle"
+    for wrong in ("never", "prio+nice"):
+        with pytest.raises(InputError, match="unknown rule") as caught:
+            sharing_setting({"WEFT_SHARING": wrong, "HOME": "/nowhere"})
+        assert "prio, dilu, off" in str(caught.value)
