@@ -51,6 +51,8 @@ $(WORKLOADS_READY): $(READY)
 $(TEST_READY): $(WORKLOADS_READY)
 	@$(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt -e '.[mpi]' || \
 		echo "mpi4py could not be installed: its tests are skipped" >&2
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt -e '.[llm]' || \
+		echo "xllamacpp could not be installed: tests of its replicas are skipped" >&2
 	@$(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt -e '.[kubernetes]' || \
 		echo "the kubernetes package could not be installed: tests of its manifests are skipped" >&2
 	@$(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt -e '.[postgres]' || \

@@ -1,4 +1,4 @@
-"""The command: `python -m weft_workloads --model NAME [--size tiny] [--steps N] ...`, and `make-data`."""
+"""The command: `python -m weft_workloads --model NAME [--size tiny] [--steps N] ...`, `serve` and `make-data`."""
 
 from __future__ import annotations
 
@@ -25,11 +25,13 @@ METAVARS: Final = {
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """Train, or generate data. Return the exit code."""
+    """Train, serve, or generate data. Return the exit code."""
     given = list(sys.argv[1:] if words is None else words)
     try:
         if given[:1] == ["make-data"]:
             return _make_data(given[1:])
+        if given[:1] == ["serve"]:
+            return _serve(given[1:])
         return _train(given)
     except InputError as error:
         rank = os.environ.get("RANK", "0")
@@ -65,6 +67,21 @@ def _train(words: list[str]) -> int:
 
     run(found)
     return 0
+
+
+def _serve(words: list[str]) -> int:
+    from weft_workloads.serving import command
+
+    args = command.read_arguments(words)
+    needed = [] if command.check_model(args.model) == command.LLM else ["torch"]
+    if missing := [package for package in needed if importlib.util.find_spec(package) is None]:
+        print(
+            f"weft_workloads: {args.model} needs {', '.join(missing)}, which {sys.executable} does not have\n"
+            "  install them on the node: pip install 'weft[workloads]'",
+            file=sys.stderr, flush=True,
+        )  # fmt: skip
+        return UNINSTALLED
+    return command.run(args)
 
 
 def _missing_packages() -> list[str]:

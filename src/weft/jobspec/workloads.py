@@ -14,6 +14,8 @@ from weft.wire.convert import pairs
 from weft.wire.messages import JobSpec
 
 GROUP: Final = "weft.workloads"
+SERVERS: Final = "weft.servers"
+"""The group of the commands that serve models."""
 HINT: Final = "add a command, such as weft submit --config FILE -- CMD, or install a package that provides the workload"
 
 
@@ -45,14 +47,14 @@ def add_command(spec: JobSpec) -> None:
             spec.per_gpu = True
 
 
-def command_for(params: Mapping[str, str]) -> WorkloadCommand:
+def command_for(params: Mapping[str, str], group: str = GROUP) -> WorkloadCommand:
     """Return the command that is registered for `params.model`. If there is none, name the known models."""
     from weft.plugins.registry import registered_plugins
 
     model = params.get("model")
     if not model:
         raise InputError("no command, and no params.model to choose a workload", hint="add a command")
-    known = registered_plugins(GROUP)
+    known = registered_plugins(group)
     if model not in known:
         listed = ", ".join(nearest(model, known)) if known else "none"
         raise InputError(f"no command, and no workload for the model {model[:80]!r}; registered: {listed}", hint=HINT)

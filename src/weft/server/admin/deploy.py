@@ -12,6 +12,7 @@ from weft.inputs.quantities import parse_share
 from weft.inputs.yaml import YamlMapping, parse_yaml
 from weft.jobspec.fields import spec_of
 from weft.jobspec.readers import Given
+from weft.jobspec.workloads import SERVERS, command_for
 from weft.model import Deployed, Event, Job, ScaleRule, Seconds, Service, Share, Undeployed
 from weft.model.status import ENDED
 from weft.server.auth.identity import Caller
@@ -23,7 +24,7 @@ from weft.wire.views.services import DeployedView
 
 MAX_DESCRIPTION_CHARS: Final = 65_536
 LIVE_KEYS: Final = (
-    "run", "env", "chdir", "cpus", "mem", "grace", "models", "llm", "image", "mounts", "runtime",
+    "run", "model", "params", "env", "chdir", "cpus", "mem", "grace", "models", "llm", "image", "mounts", "runtime",
 )  # fmt: skip
 """Keys that only a deployment has: how its replicas run, and the models that OpenAI requests name."""
 TRIAL_SUFFIX: Final = "-trial"
@@ -134,11 +135,24 @@ def _models(entry: YamlMapping) -> tuple[str, ...]:
     return tuple(dict.fromkeys(names))
 
 
+def _command(entry: YamlMapping) -> Given:
+    """Return the command of the replicas: `run`, or that of the server which is registered for `model`."""
+    model, params = entry.get("model"), entry.get("params")
+    if model is None:
+        if params is not None:
+            raise params.error("params without a model", "add model: NAME, or pass them in run")
+        run = entry.require("run")
+        return [each.text() for each in run.items("a command")] if run.is_list else run.text()
+    if (given := entry.get("run")) is not None:
+        raise given.error("run and model", "give one of them")
+    with model.locating():
+        values = {} if params is None else {key: each.text() for key, each in params.mapping("params").entries.items()}
+        return list(command_for({"model": model.text(), **values}, SERVERS).words)
+
+
 def _template(controller: Controller, entry: YamlMapping, service: Service, request: DeployRequest, who: Caller) -> Job:
     """Return the job that replicas are made from, built and checked as jobs of users are."""
-    run = entry.require("run")
-    command: Given = [each.text() for each in run.items("a command")] if run.is_list else run.text()
-    given: dict[str, Given] = {"command": command, "name": service.name}
+    given: dict[str, Given] = {"command": _command(entry), "name": service.name}
     for key in ("gpus", "memory", "share", "chdir", "cpus", "mem", "grace", "image", "runtime"):
         if key == "share":
             share = service.template.share
