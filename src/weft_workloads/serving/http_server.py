@@ -19,7 +19,7 @@ DRAIN_S: Final = 60.0
 
 
 class Application(Protocol):
-    """What a server does with the JSON of a request."""
+    """The work of a server on the JSON of a request."""
 
     def submit(self, request: Mapping[str, Any]) -> Future[Any]:
         """Queue a request. Raise InputError for a bad one and queue.Full if too many wait."""

@@ -13,7 +13,7 @@ from weft.wire.views.jobs import JobFields, JobView
 from weft.wire.views.nodes import NodeView
 
 NOT_IN_NODE_VIEW = {"ram_used_mb", "readings", "shares"}
-"""Measured memory, which `NodeView` does not have: its `ram_used_mb` is reserved; readings and shares are in `GpuView`."""
+"""Measured memory, of which `NodeView` has only the reserved part; readings and shares are in `GpuView`."""
 
 
 def test_the_dict_that_builds_a_job_view_has_its_fields() -> None:
