@@ -21,7 +21,7 @@ SECONDS: Final = 8.0
 ROUNDS: Final = 3
 ARMS: Final = (
     Arm("training alone", serves=False), Arm("inference alone", trains=False), Arm("uncontrolled"),
-    Arm("prio", "prio"), Arm("dilu", "dilu"), Arm("SCHED_IDLE", scheduler="idle"),
+    Arm("prio", "prio"), Arm("dilu", "dilu"),
 )  # fmt: skip
 GATE: Final = """
 import os, sys, time
@@ -62,7 +62,7 @@ def _arms(rounds: list[dict[str, Outcome]]) -> Iterator[Figure]:
     yield Figure("training alone", median(each[alone].steps_per_s for each in rounds), "steps/s")
     for arm in ARMS[2:]:
         kept = median(each[arm.name].steps_per_s / each[alone].steps_per_s for each in rounds)
-        goal = 70.0 if arm.name in ("prio", "SCHED_IDLE") else None
+        goal = 70.0 if arm.name == "prio" else None
         yield Figure(f"{arm.name}: training kept", 100 * kept, "%", goal, more_is_better=True)
         if arm.name != "uncontrolled":
             ratio = median(each[arm.name].quantile(0.95) / each["uncontrolled"].quantile(0.95) for each in rounds)
