@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
-# what only tests need: torch, mpirun, sshd, Slurm, PostgreSQL, podman
+# what only tests need: torch, mpirun, sshd, Slurm, PostgreSQL, podman, Chromium
 TEST_READY := $(VENV)/.test-ready
 # what real training needs: torch and others
 WORKLOADS_READY := $(VENV)/.workloads-ready
@@ -72,6 +72,8 @@ $(TEST_READY): $(WORKLOADS_READY)
 	@$(call debian,/usr/lib/postgresql/*/bin/initdb,--no-install-recommends -o Dpkg::Options::=--force-confold postgresql,tests with PostgreSQL are skipped)
 	@# podman with an OCI runtime and an init; its images and containers go into folders of the tests
 	@$(call debian,podman,--no-install-recommends podman runc conmon catatonit,tests with containers are skipped)
+	@$(call debian,chromium,--no-install-recommends chromium chromium-driver,tests of the web page in a browser are skipped)
+	@$(call debian,chromedriver,--no-install-recommends chromium-driver,tests of the web page in a browser are skipped)
 	@touch $@
 
 workloads: $(WORKLOADS_READY) ## install what real training needs into .venv, such as torch: python -m weft_workloads

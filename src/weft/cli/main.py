@@ -64,6 +64,7 @@ GROUPS: Final[dict[str, dict[str, Command]]] = {
         "weaves": Command("list jobs that share GPUs by turns: stage times, waits, pace"),
         "monitor": Command("watch workers, GPUs and jobs"),
         "top": Command("a screen of GPUs, jobs, nodes and services, with keys to act", ("tui",)),
+        "web": Command("serve a web page of GPUs, jobs, nodes and services, print a link to it"),
         "profile": Command("measure the stages of a job, list stored profiles"),
         "metrics": Command("compute the figures of a scheduler, a journal or a job.csv"),
     },

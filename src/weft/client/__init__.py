@@ -6,7 +6,7 @@ import json
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, Self, TypedDict, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Final, Self, TypeVar, Unpack
 
 from weft.client.local import RESTART_TIMEOUT_S, LocalTransport
 from weft.client.transport import Transport
@@ -17,6 +17,8 @@ from weft.wire import messages as m
 from weft.wire.convert import variables
 
 if TYPE_CHECKING:
+    from weft.client.filters import Filters
+    from weft.endpoints.credentials import Credentials
     from weft.model import Fact
     from weft.wire.views.base import Answer
     from weft.wire.views.changes import ChangesView
@@ -46,23 +48,15 @@ READ_TIMEOUT_S: Final = 10.0
 """Timeout of calls that only read: a person is waiting for the answer."""
 
 
-class Filters(TypedDict, total=False):
-    """Which jobs of the queue or the history to return."""
-
-    group: str
-    states: Sequence[str]
-    """Statuses such as running, or Slurm's letters such as PD."""
-    name: str
-    """A pattern, such as train-*."""
-    user: str
-
-
 class Client:
     """A client of the scheduler at an address, or of a user's scheduler by its paths. Close it, or use it in `with`."""
 
-    def __init__(self, where: Paths | Address | None = None, *, scheduler: str = "", start: bool = True) -> None:
+    def __init__(
+        self, where: Paths | Address | None = None, *, scheduler: str = "", start: bool = True,
+        credentials: Credentials | None = None,
+    ) -> None:  # fmt: skip
         self.where = parse_scheduler(scheduler) if scheduler else where or user_paths()
-        self._transport = _transport(self.where, start=start)
+        self._transport = _transport(self.where, credentials, start=start)
         self.note: Callable[[str], None] = lambda _: None
         """Receives remarks of the scheduler about a log that are not part of it."""
         self.submit_notes: list[str] = []
@@ -220,8 +214,12 @@ class Client:
         request = m.LogsRequest(job=job, run=run, follow=follow, lines=lines, rank=rank, stderr=stderr)
         return (chunk.text for chunk in self._log_chunks(request))
 
+    def log_parts(self, request: m.LogsRequest) -> Iterator[m.LogChunk]:
+        """Yield parts of a log with their offsets, and notes about it."""
+        return self._transport.stream("Logs", request)
+
     def _log_chunks(self, request: m.LogsRequest) -> Iterator[m.LogChunk]:
-        for chunk in self._transport.stream("Logs", request):
+        for chunk in self.log_parts(request):
             if chunk.note:
                 self.note(chunk.note)
             if chunk.text:
@@ -375,7 +373,7 @@ def _parts(blob: bytes, name: str) -> Iterator[m.BlobPart]:
         yield m.BlobPart(bytes=blob[at : at + PART_BYTES])
 
 
-def _transport(where: Paths | Address, *, start: bool) -> Transport:
+def _transport(where: Paths | Address, credentials: Credentials | None, *, start: bool) -> Transport:
     if isinstance(where, Paths):
         return LocalTransport(where, start=start)
     if where.others:
@@ -384,7 +382,7 @@ def _transport(where: Paths | Address, *, start: bool) -> Transport:
         return FailoverTransport(where)
     from weft.client.remote import RemoteTransport  # local clients do not need it
 
-    return RemoteTransport(where)
+    return RemoteTransport(where, credentials)
 
 
 def exit_code(job: JobView) -> int:

@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from grpc.aio import ServerInterceptor
+from grpc.aio import Server, ServerInterceptor
 
 from weft.endpoints.addresses import Address, is_loopback
 from weft.endpoints.blob_folder import PRUNE_S
@@ -28,6 +28,7 @@ from weft.server.api.terminals import Terminals
 from weft.server.auth.interceptor import AuthGateway
 from weft.server.backends.agents import agent_backend, check_settings
 from weft.server.controller import Controller
+from weft.server.http.page_process import CHECK_S, PageProcess
 from weft.server.maintenance import used_blobs
 from weft.server.plan import LEADER_LEASE_S, WILDCARDS, Plan, ServerStatus, own_address
 from weft.server.process import event_loop
@@ -103,14 +104,11 @@ async def serve(here: Paths, plan: Plan, turn: Turn | None = None) -> None:
     gateway = AuthGateway(plan.folder, tokens, controller.shares, refusal)
     _check_router(plan, gateway)
     web, interceptors = _build_web(controller, plan, gateway) if plan.metrics_port is not None else (None, ())
-    server = gateway.server(*interceptors)
+    server, page = gateway.server(*interceptors), PageProcess(plan.folder, plan.page)
     service, blobs = Service(controller), Blobs(here.blobs, shared=led.blobs if led else None)
-    server.add_generic_rpc_handlers(
-        (scheduler_handler(service.methods), blobs.handler(), Terminals(controller).handler())
-    )
-    if endpoint is not None:
-        server.add_generic_rpc_handlers((endpoint.handler(),))
+    _add_handlers(server, controller, service, blobs)
     try:
+        page.bind(plan.port)
         port = gateway.listen(server, plan.host, plan.port)
         metrics_port = await web.open(plan.metrics_port) if web and plan.metrics_port is not None else None
         await controller.open()
@@ -129,19 +127,22 @@ async def serve(here: Paths, plan: Plan, turn: Turn | None = None) -> None:
     controller.pools.open(
         _site(plan, port, controller.journal.name), gateway.tokens, gateway.material.ca if gateway.material else None
     )
+    page.start(_own_address(plan, port))
     router = _router(plan, here, port)
     if router is not None:
         controller.services.on_first_service = router.ensure
     log.info("serving at %s:%d with %s, pid %d", plan.host, port, settings.policy, os.getpid())
-    plan.on_ready(_status(controller, gateway, port, metrics_port))
+    plan.on_ready(_status(controller, gateway, port, metrics_port, page.port))
     if web:
         web.ready = True
     tasks = TaskSet()
     tasks.every(PRUNE_S, lambda: _prune_blobs(controller, blobs), "removing unused blobs")
+    tasks.every(CHECK_S, page.ensure, "checking the web page")
     await controller.until_done(lambda: service.last_call_at)
     if web:
         web.ready = False
     await tasks.close()
+    page.stop()
     if endpoint is not None:
         endpoint.disconnect()
     await server.stop(grace=GRACE_S if turn is None or turn.refusal() is None else None)
@@ -154,11 +155,20 @@ async def serve(here: Paths, plan: Plan, turn: Turn | None = None) -> None:
     log.info("done")
 
 
-def _status(controller: Controller, gateway: AuthGateway, port: int, metrics_port: int | None) -> ServerStatus:
+def _add_handlers(server: Server, controller: Controller, service: Service, blobs: Blobs) -> None:
+    terminals, endpoint = Terminals(controller), controller.ports.endpoint
+    server.add_generic_rpc_handlers((scheduler_handler(service.methods), blobs.handler(), terminals.handler()))
+    if endpoint is not None:
+        server.add_generic_rpc_handlers((endpoint.handler(),))
+
+
+def _status(
+    controller: Controller, gateway: AuthGateway, port: int, metrics_port: int | None, page_port: int | None
+) -> ServerStatus:
     state = controller.scheduler.state
     return ServerStatus(
         os.getpid(), port, gateway.material is not None, metrics_port, controller.paths.journal_url,
-        sum(host.alive for host in state.resources.nodes), len(state.jobs) - len(state.ended),
+        sum(host.alive for host in state.resources.nodes), len(state.jobs) - len(state.ended), page_port=page_port,
     )  # fmt: skip
 
 
@@ -170,12 +180,16 @@ def _check_router(plan: Plan, gateway: AuthGateway) -> None:
         )
 
 
+def _own_address(plan: Plan, port: int) -> Address:
+    """Return the address at which processes of this machine reach the server."""
+    return Address("localhost" if is_loopback(plan.host) or plan.host in WILDCARDS else plan.host, port)
+
+
 def _router(plan: Plan, here: Paths, port: int) -> RouterProcess | None:
     """Return the router that starts with the first service: with TLS and tokens where other machines reach it."""
     if plan.router is None:
         return None
-    host = "localhost" if is_loopback(plan.host) or plan.host in WILDCARDS else plan.host
-    words = [sys.executable, "-m", "weft", "router", "--scheduler", str(Address(host, port))]
+    words = [sys.executable, "-m", "weft", "router", "--scheduler", str(_own_address(plan, port))]
     words += ["--listen", plan.router.host, "--server-port", str(plan.port)]
     return RouterProcess(
         here.state, here.runtime, lambda number: (*words, "--supervised", f"{number}:{here.runtime}"),

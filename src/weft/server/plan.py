@@ -19,6 +19,17 @@ LEADER_LEASE_S: Final = 10.0
 
 
 @dataclass(frozen=True)
+class PageAt:
+    """The address of a page, and whether it may change anything."""
+
+    host: str
+    port: int
+    read_only: bool = False
+    names: tuple[str, ...] = ()
+    """Further host names that browsers may use, such as that of a TLS front."""
+
+
+@dataclass(frozen=True)
 class Plan:
     """The folder, address and settings of a server."""
 
@@ -41,6 +52,8 @@ class Plan:
     leader_lease_s: float = LEADER_LEASE_S
     blobs: str = ""
     """The folder of uploaded files; empty: one in `folder`, and with several servers, also the database."""
+    page: PageAt | None = None
+    """Where the web page is; None: there is none."""
     on_ready: Callable[[ServerStatus], None] = field(default=lambda _: None)
     """Called when the server listens."""
 
@@ -59,6 +72,7 @@ class ServerStatus:
     """Jobs that have not ended."""
     leader: str = ""
     """The address of the leader, if this server is a standby."""
+    page_port: int | None = None
 
 
 def own_address(plan: Plan, port: int) -> Address:

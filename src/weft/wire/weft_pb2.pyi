@@ -170,7 +170,7 @@ class ChangeReply(_message.Message):
     def __init__(self, ids: _Optional[_Iterable[str]] = ..., refused: _Optional[_Iterable[_Union[Variable, _Mapping]]] = ...) -> None: ...
 
 class QueryRequest(_message.Message):
-    __slots__ = ("what", "jobs", "limit", "since", "group", "states", "name", "user", "arrays")
+    __slots__ = ("what", "jobs", "limit", "since", "group", "states", "name", "user", "arrays", "skip")
     WHAT_FIELD_NUMBER: _ClassVar[int]
     JOBS_FIELD_NUMBER: _ClassVar[int]
     LIMIT_FIELD_NUMBER: _ClassVar[int]
@@ -180,6 +180,7 @@ class QueryRequest(_message.Message):
     NAME_FIELD_NUMBER: _ClassVar[int]
     USER_FIELD_NUMBER: _ClassVar[int]
     ARRAYS_FIELD_NUMBER: _ClassVar[int]
+    SKIP_FIELD_NUMBER: _ClassVar[int]
     what: str
     jobs: _containers.RepeatedScalarFieldContainer[str]
     limit: int
@@ -189,7 +190,8 @@ class QueryRequest(_message.Message):
     name: str
     user: str
     arrays: bool
-    def __init__(self, what: _Optional[str] = ..., jobs: _Optional[_Iterable[str]] = ..., limit: _Optional[int] = ..., since: _Optional[float] = ..., group: _Optional[str] = ..., states: _Optional[_Iterable[str]] = ..., name: _Optional[str] = ..., user: _Optional[str] = ..., arrays: _Optional[bool] = ...) -> None: ...
+    skip: int
+    def __init__(self, what: _Optional[str] = ..., jobs: _Optional[_Iterable[str]] = ..., limit: _Optional[int] = ..., since: _Optional[float] = ..., group: _Optional[str] = ..., states: _Optional[_Iterable[str]] = ..., name: _Optional[str] = ..., user: _Optional[str] = ..., arrays: _Optional[bool] = ..., skip: _Optional[int] = ...) -> None: ...
 
 class ExplainRequest(_message.Message):
     __slots__ = ("job",)

@@ -14,7 +14,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from weft.errors import WeftError
-from weft.server.http import app
+from weft.server.http import listener
 from weft.server.http.app import Web
 from weft.server.http.prometheus import Metrics
 from weft.server.inventory import GpuUsage, NodeConnection
@@ -208,7 +208,7 @@ def test_signal_handlers_stay_as_they_are() -> None:
 
 
 def test_a_connection_without_a_request_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(app, "REQUEST_TIMEOUT_S", 0.2)
+    monkeypatch.setattr(listener, "REQUEST_TIMEOUT_S", 0.2)
 
     async def test(_web: Web, _metrics: Metrics, port: int) -> None:
         def dawdle(first: bytes) -> bytes:

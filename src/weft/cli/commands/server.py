@@ -19,6 +19,7 @@ from weft.errors import InputError
 if TYPE_CHECKING:
     from weft.endpoints.addresses import Address
     from weft.server.cluster_main import Plan, ServerStatus
+    from weft.server.plan import PageAt
     from weft.server.settings import Settings
 
 EXAMPLE: Final = """examples:
@@ -105,6 +106,19 @@ def _add_pages_and_log(parser: argparse.ArgumentParser) -> None:
         help="address of these pages (127.0.0.1); others need weft auth init, and readers need a token",
     )
     add(
+        "--web-port",
+        metavar="N",
+        type=flags.whole_number(high=65535),
+        help="serve the web page on this port; 0: a free one",
+    )
+    add(
+        "--web-host",
+        metavar="HOST",
+        help="address of the web page (127.0.0.1); others need weft auth init",
+    )
+    add("--web-read-only", action="store_true", help="the web page changes nothing")
+    add("--web-name", metavar="NAME", action="append", default=[], help="host name by which browsers reach the page")
+    add(
         "--log-format",
         choices=("text", "json"),
         default="text",
@@ -123,6 +137,7 @@ def run(args: argparse.Namespace) -> int:
         raise InputError("ports go from 1 to 65535", hint="for example 50051")
     if args.metrics_host is not None and args.metrics_port is None:
         raise InputError("--metrics-host needs --metrics-port", hint="such as --metrics-port 9100")
+    page = _page(args)
     if not args.port:
         args.port = _free_port()
     folder = server_folder(args.port)
@@ -132,7 +147,7 @@ def run(args: argparse.Namespace) -> int:
         args.metrics_host or "127.0.0.1", args.log_format, args.log_stderr, _router(args),
         _flags(args), _peers(args), cluster_main.LEADER_LEASE_S if args.leader_lease is None else args.leader_lease,
         os.path.abspath(args.blobs) if args.blobs else "",
-        lambda opened: _on_open(plan, opened),
+        page, lambda opened: _on_open(plan, opened),
     )  # fmt: skip
     cluster_main.run(plan)
     return 0
@@ -147,6 +162,16 @@ def _router(args: argparse.Namespace) -> Address | None:
     given = args.router or args.host
     has_port = given.rpartition(":")[2].isdecimal() and given.count(":") == 1
     return parse_address(given, "--router") if has_port else Address(given, 0)
+
+
+def _page(args: argparse.Namespace) -> PageAt | None:
+    from weft.server.plan import PageAt
+
+    if args.web_port is not None:
+        return PageAt(args.web_host or "127.0.0.1", args.web_port, args.web_read_only, tuple(args.web_name))
+    if args.web_host is not None or args.web_read_only or args.web_name:
+        raise InputError("--web-host, --web-read-only and --web-name need --web-port", hint="such as --web-port 8765")
+    return None
 
 
 def _journal_url(given: str | None) -> str:
@@ -229,6 +254,9 @@ def _lines(plan: Plan, opened: ServerStatus) -> list[tuple[str, str]]:
     if opened.metrics_port is not None:
         at = Address(plan.metrics_host, opened.metrics_port)
         found.append(("metrics", f"{'http' if is_loopback(at.host) else 'https'}://{at}/metrics"))
+    if plan.page is not None and opened.page_port is not None:
+        at = Address(plan.page.host, opened.page_port)
+        found.append(("web", f"{'http' if is_loopback(at.host) else 'https'}://{at}, log in with a token"))
     if not local:
         found.append(("invite", "weft auth token --role worker; then on the worker: weft auth join HOST:PORT TOKEN"))
     return [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Final, TypedDict
 
@@ -130,8 +130,8 @@ class Queries:
         wanted = JobFilter(request)
         if wanted or (request.arrays and self._state.eligibility.has_batches):
             return self._selected_queue(wanted, request)
-        state, limit = self._state, _limit(request)
-        order = list(islice(self._scheduler.in_order(), limit))
+        state, limit, skip = self._state, _limit(request), request.skip
+        order = list(islice(self._scheduler.in_order(), skip + limit))
         first = first_in_line(self._scheduler)
         known = {job.id for job in order}
         # held or blocked: searched only if there are any
@@ -139,10 +139,11 @@ class Queries:
             job for job in state.jobs.values() if job.status in ("blocked", "held") and job.id not in known
         )
         total, tally = len(state.jobs) - len(state.ended), ArrayTally() if request.arrays else None
-        shown = list(islice((*state.active.values(), *order, *(others if total > len(state.waiting) else ())), limit))
+        rest = others if total > len(state.waiting) else ()
+        shown = list(islice(chain(state.active.values(), order, rest), skip, skip + limit))
         return QueueView(
             **self._head, jobs=self._lines(shown, first, tally), running=len(state.active),
-            waiting=total - len(state.active), more=total - len(shown), paused=bool(state.paused),
+            waiting=total - len(state.active), more=max(total - skip - len(shown), 0), paused=bool(state.paused),
             paused_for=dict(state.paused), policy=self._controller.policy,
         )  # fmt: skip
 
@@ -157,12 +158,13 @@ class Queries:
         tally = ArrayTally() if request.arrays else None
         if tally is not None:
             running, waiting, blocked = map(tally.collapse, (running, waiting, blocked))
-        shown = [*running, *self._sorted(waiting, limit), *blocked, *ended][:limit]
+        skip = request.skip
+        shown = [*running, *self._sorted(waiting, skip + limit), *blocked, *ended][skip : skip + limit]
         found = len(running) + len(waiting) + len(blocked) + len(ended)
         first = first_in_line(self._scheduler)
         return QueueView(
             **self._head, jobs=self._lines(shown, first, tally), running=totals[0], waiting=totals[1],
-            more=found - len(shown), paused=bool(state.paused), paused_for=dict(state.paused),
+            more=max(found - skip - len(shown), 0), paused=bool(state.paused), paused_for=dict(state.paused),
             policy=self._controller.policy,
         )  # fmt: skip
 
@@ -254,9 +256,9 @@ class Queries:
         ended, wanted = reversed(self._state.ended.values()), JobFilter(request)
         recent = [job for job in ended if (job.ended_at or 0.0) >= request.since]
         recent = wanted.select(recent) if wanted else recent
-        shown = recent[: _limit(request)]
+        shown = recent[request.skip : request.skip + _limit(request)]
         rows = rows_of((self._row(job, None) for job in shown), len(shown))
-        return HistoryView(**self._head, jobs=rows, more=len(recent) - len(shown))
+        return HistoryView(**self._head, jobs=rows, more=max(len(recent) - request.skip - len(shown), 0))
 
     def _gpus(self, _request: QueryRequest) -> GpusView:
         return GpusView(**self._head, gpus=gpu_views(self._state, self._controller.inventory.readings(), self._numbers))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ipaddress
 import logging
 import socket
+from collections.abc import Iterable
 from typing import Final
 
 from starlette.datastructures import Headers
@@ -27,9 +28,9 @@ class HostCheck:
     An address needs no name server, so it is always allowed.
     """
 
-    def __init__(self, app: ASGIApp, host: str) -> None:
+    def __init__(self, app: ASGIApp, host: str, names: Iterable[str] = ()) -> None:
         self._app = app
-        self._names = {"localhost", socket.gethostname().lower(), host.lower()}
+        self._names = {"localhost", socket.gethostname().lower(), host.lower(), *(name.lower() for name in names)}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http" and not self._is_allowed(Headers(scope=scope).get("host", "")):

@@ -1,0 +1,1 @@
+"""The JSON that the page reads, and the changes that its buttons make."""

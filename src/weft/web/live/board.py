@@ -1,0 +1,162 @@
+"""The rows of the page as the last changes left them, and what browsers are sent of each change.
+
+All methods run in the event loop; the table of jobs is written before, by the thread that follows the scheduler.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import deque
+from typing import Any, Final
+
+from weft.web.live.job_table import JobRowView, JobTable
+from weft.web.live.samples import PERIOD_S, Sample, Samples, ServiceHistory, ServiceSample, Usage
+from weft.wire.views.base import View, extend_view, members
+from weft.wire.views.changes import ChangesView, CountsView, EventView
+from weft.wire.views.nodes import GpuView, NodeView
+from weft.wire.views.services import ServiceView
+from weft.wire.views.weaves import WeaveView
+
+MAX_EVENTS: Final = 200
+MAX_SERVICES: Final = 500
+MAX_STREAMED_JOBS: Final = 200
+"""Rows of jobs in one message; with more changes, the page asks for its rows again."""
+TOPICS: Final = ("counts", "gpus", "jobs", "nodes", "services", "events")
+Latencies = dict[str, tuple[float | None, float | None]]
+"""The median and the 95 % quantile of the latency of each service, in seconds."""
+
+
+class Board:
+    def __init__(self, table: JobTable) -> None:
+        self.table = table
+        self.counts = CountsView()
+        self.now = 0.0
+        """The scheduler's clock at the last message; 0: none has come."""
+        self.error = ""
+        """Why the scheduler cannot be reached; empty: it can."""
+        self.gpus: dict[tuple[str, int], GpuView] = {}
+        self.nodes: dict[str, NodeView] = {}
+        self.services: list[ServiceView] = []
+        self.weaves: list[WeaveView] = []
+        self.events: deque[EventView] = deque(maxlen=MAX_EVENTS)
+        self.samples, self.usage = Samples(), Usage()
+        self.service_history: dict[str, ServiceHistory] = {}
+        self.latencies: Latencies = {}
+
+    def apply(self, changes: ChangesView) -> dict[str, bytes]:
+        """Take the changes, and return the messages for browsers by topic."""
+        if changes.reset:
+            self.gpus.clear()
+            self.nodes.clear()
+        self.now, self.error = changes.now, ""
+        if changes.counts is not None:
+            self.counts = changes.counts
+        self._put_gpus(changes)
+        for node in changes.nodes or ():
+            self.nodes[node.node] = node
+        for name in changes.left or ():
+            self.nodes.pop(name, None)
+        if changes.services is not None:
+            self.services = list(changes.services)[:MAX_SERVICES]
+        if changes.weaves is not None:
+            self.weaves = list(changes.weaves)
+        self.events.extend(changes.events or ())
+        self._sample()
+        return self._messages(changes)
+
+    def fail(self, error: str) -> dict[str, bytes]:
+        """Record that the scheduler cannot be reached."""
+        self.error = error
+        return {"counts": to_json(self.counts_message())}
+
+    def counts_message(self) -> dict[str, Any]:
+        return {
+            "now": self.now,
+            "counts": self.counts,
+            "error": self.error,
+            "busy": self.busy(),
+            "gpus": len(self.gpus),
+        }
+
+    def busy(self) -> int:
+        return sum(bool(gpu.jobs) for gpu in self.gpus.values())
+
+    def utilisation(self) -> float | None:
+        """Return the mean utilisation in percent; None: no driver reports it."""
+        found = [gpu.utilisation for gpu in self.gpus.values() if gpu.utilisation is not None]
+        return sum(found) / len(found) if found else None
+
+    # ---- parts of a message
+
+    def _put_gpus(self, changes: ChangesView) -> None:
+        for gpu in changes.gpus or ():
+            self.gpus[gpu.node, gpu.gpu] = gpu
+        for node, rows in (changes.readings or {}).items():
+            for number, used_mb, utilisation in rows:
+                known = self.gpus.get((node, number))
+                if known is not None:
+                    usage = {"used_mb": used_mb, "utilisation": utilisation}
+                    self.gpus[node, number] = extend_view(GpuView, known, usage)
+        for name in changes.left or ():
+            for key in [key for key in self.gpus if key[0] == name]:
+                del self.gpus[key]
+
+    def _messages(self, changes: ChangesView) -> dict[str, bytes]:
+        found = {"counts": to_json(self.counts_message())}
+        if changes.reset or changes.left:
+            found["gpus"] = found["nodes"] = b'{"reset":true}'
+        else:
+            if changed := self._changed_gpus(changes):
+                found["gpus"] = to_json({"gpus": changed})
+            if changes.nodes:
+                found["nodes"] = to_json({"nodes": changes.nodes})
+        if changes.reset or changes.jobs or changes.purged:
+            found["jobs"] = self._jobs_message(changes)
+        if changes.services is not None:
+            found["services"] = to_json({"services": self.services})
+        if changes.events:
+            found["events"] = to_json({"events": changes.events})
+        return found
+
+    def _changed_gpus(self, changes: ChangesView) -> list[GpuView]:
+        keys = {(gpu.node, gpu.gpu) for gpu in changes.gpus or ()}
+        keys |= {(node, row[0]) for node, rows in (changes.readings or {}).items() for row in rows}
+        return [self.gpus[key] for key in keys if key in self.gpus]
+
+    def _jobs_message(self, changes: ChangesView) -> bytes:
+        jobs = changes.jobs or ()
+        if changes.reset or len(jobs) > MAX_STREAMED_JOBS:
+            return b'{"reset":true}'
+        rows = [extend_view(JobRowView, job, {"at": changes.now}) for job in jobs]
+        return to_json({"jobs": rows, "purged": changes.purged or []})
+
+    # ---- samples
+
+    def _sample(self) -> None:
+        latencies = self.latencies
+        known = {service.name for service in self.services}
+        for gone in self.service_history.keys() - known:
+            del self.service_history[gone]
+        for service in self.services:
+            p50_s, p95_s = latencies.get(service.name, (None, None))
+            figures = service.rate, service.in_flight, service.queued, service.ready, service.wanted
+            history = self.service_history.setdefault(service.name, ServiceHistory())
+            history.add(ServiceSample(self.now, *figures, p50_s, p95_s), service.why)
+        if not self.samples.is_due(self.now):
+            return
+        counts = self.counts
+        self.samples.add(
+            Sample(self.now, self.busy(), len(self.gpus), self.utilisation(), counts.running, counts.waiting)
+        )
+        for user, status, _, gpus in self.table.by_user():
+            if status in ("running", "starting", "stopping"):
+                self.usage.add(user, self.now, gpus * PERIOD_S)
+
+
+def to_json(value: Any) -> bytes:
+    """Encode views, and plain values that contain views."""
+    return json.dumps(value, default=_plain, separators=(",", ":")).encode()
+
+
+def _plain(value: Any) -> Any:
+    return members(value) if isinstance(value, View) else list(value)

@@ -1,0 +1,43 @@
+// Users: what each holds now, waits for, and has used.
+import { get } from "../api.js";
+import { bars } from "../charts.js";
+import { empty, h, meter, replace, table } from "../dom.js";
+import { gpuHours, number, percent, plural } from "../format.js";
+
+const DAY = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short" });
+const PERIODS = [["day_s", "24 hours"], ["week_s", "7 days"], ["month_s", "30 days"]];
+const COLUMNS = [["User"], ["Holds now"], ["Running", "num"], ["Waiting", "num"], ["Waits for", "num hide-s"], ["GPU hours", "num"], ["Share", "num"], ["Last 14 days", "hide-s"]].map(([label, kind]) => ({ label, class: kind }));
+
+export default {
+  title: "Users",
+  async mount(root, page) {
+    let found = await get("users"), by = "week_s", stale = false;
+    const body = h("div", {}), periods = h("div", { class: "tabs", role: "group", "aria-label": "Period" }), total = h("span", { class: "muted" });
+    const dayText = (days) => (at, value) => `${DAY.format(new Date((found.now - (days - 1 - at) * 86400) * 1000))}: ${gpuHours(value)} GPU hours`;
+    function row(each, sum) {
+      const held = plural(each.gpus, "GPU");
+      return h("tr", {}, h("td", {}, h("a", { href: `/jobs?user=${encodeURIComponent(each.user)}` }, each.user || "–")),
+        h("td", { class: "wide" }, h("div", { class: "progress" }, meter(found.gpus ? each.gpus / found.gpus : 0, `${held} of ${found.gpus}`), h("span", { class: "nowrap" }, held))),
+        h("td", { class: "num" }, number(each.running)), h("td", { class: "num" }, number(each.waiting)), h("td", { class: "num hide-s nowrap" }, each.gpus_wanted ? plural(each.gpus_wanted, "GPU") : ""),
+        h("td", { class: "num" }, gpuHours(each[by])), h("td", { class: "num nowrap" }, percent(sum ? each[by] / sum : 0)),
+        h("td", { class: "hide-s" }, bars(each.days, `GPU hours of ${each.user} on the last 14 days`, dayText(each.days.length))));
+    }
+    function draw() {
+      const sum = found.users.reduce((all, each) => all + each[by], 0);
+      const users = [...found.users].sort((a, b) => b[by] - a[by] || b.gpus - a.gpus || a.user.localeCompare(b.user));
+      total.textContent = `${plural(users.length, "user")}, ${gpuHours(sum)} GPU hours`;
+      replace(periods, PERIODS.map(([name, text]) => h("button", { class: "tab", "aria-pressed": String(by === name), onclick: () => { by = name; draw(); } }, text)));
+      replace(body, users.length ? h("section", { class: "panel flush" }, table(COLUMNS, users.map((each) => row(each, sum)), "Users")) : empty("No users yet."));
+    }
+    draw();
+    root.append(h("div", { class: "page-head" }, h("h1", {}, "Users"), total), periods, body);
+    const mark = () => { stale = true; };
+    page.stream(["jobs"], { jobs: mark }, mark);
+    page.every(5, async () => {
+      if (!stale) return;
+      stale = false;
+      const next = await get("users").catch(() => null);
+      if (next && page.isCurrent()) { found = next; draw(); }
+    });
+  },
+};

@@ -1,0 +1,94 @@
+"""The web page in a real Chromium: the main paths, at three widths, light and dark; nothing leaves the machine."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from support.browser import Browser, browser, is_installed
+from support.local_scheduler import Site, site
+from support.web_page import SETTINGS, Page, web_page
+
+pytestmark = pytest.mark.skipif(
+    not is_installed() and os.environ.get("CI") != "true", reason="chromium or chromedriver is not installed"
+)
+HOSTILE = "<img src=x onerror=alert(1)>"
+NOISE = "printf '\\033[31mred\\033[0m \\033]0;title\\007<script>document.title=1</script>\\n'; sleep 600"
+WIDTHS = ((1440, 900), (900, 1100), (390, 844))
+SHADES = ("light", "dark")
+
+
+@pytest.fixture(scope="module")
+def here() -> Iterator[Site]:
+    with site(SETTINGS) as made, made.client() as client:
+        made.submit(client, "sh", "-c", NOISE, name=HOSTILE)
+        made.submit(client, "sleep", "600", name="waits", gpus="2")
+        yield made
+
+
+@pytest.fixture(scope="module")
+def page(here: Site) -> Iterator[Page]:
+    with web_page(here) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def window(page: Page) -> Iterator[Browser]:
+    with browser() as made:
+        made.size(1440, 900)
+        made.open(page.link)
+        made.until("document.querySelector('main .stats') !== null")
+        yield made
+
+
+def test_the_main_paths(window: Browser, page: Page) -> None:
+    window.until("document.querySelector('.cell.busy') !== null")
+    assert HOSTILE in window.text()
+    window.click("nav a[href='/jobs']")
+    window.until("document.querySelectorAll('main tbody tr').length === 2")
+    window.type("input[type=search]", "wait")
+    window.until("document.querySelectorAll('main tbody tr').length === 1")
+    assert window.address.endswith("/jobs?q=wait")
+    window.click("main tbody a")
+    window.until("document.body.innerText.includes('Why it waits')")
+    window.click("button[data-verb=hold]")
+    window.until("document.querySelector('.job-state .badge').innerText === 'held'")
+    window.click("button[data-verb=release]")
+    window.until("document.querySelector('.job-state .badge').innerText === 'waiting'")
+    window.click("button[data-verb=cancel]")
+    window.click("dialog [data-confirm]")
+    window.until("document.querySelector('.job-state .badge').innerText === 'cancelled'")
+    window.open(f"{page.origin}/jobs/1")
+    window.until("document.querySelector('.log-line') !== null")
+    assert "red <script>document.title=1</script>" in window.text()
+    assert window.run("return document.querySelector('.log-line .c1').innerText") == "red"
+    assert window.run("return document.images.length") == 1, "the icon of the page"
+    window.type(".log-tools input[type=search]", "RED")
+    window.until("document.querySelector('.log-match') !== null")
+    assert "hacked" not in window.run("return document.title")
+    assert window.problems() == []
+
+
+def test_every_page_fits_at_every_width(window: Browser, page: Page, tmp_path: Path) -> None:
+    for path in ("/", "/jobs", "/jobs/1", "/nodes", "/services", "/users"):
+        for width, height in WIDTHS:
+            for shade in SHADES if width != 900 else SHADES[:1]:
+                window.size(width, height, dark=shade == "dark")
+                window.open(page.origin + path)
+                window.until("document.querySelector('main .page') !== null")
+                name = f"{path.strip('/').replace('/', '-') or 'overview'}-{width}-{shade}.png"
+                (tmp_path / name).write_bytes(window.picture())
+                assert (tmp_path / name).stat().st_size > 5000, "a picture of something"
+                assert window.run("return document.documentElement.scrollWidth <= innerWidth"), f"{name} is too wide"
+    assert window.problems() == []
+
+
+def test_no_request_leaves_the_machine(window: Browser, page: Page) -> None:
+    window.open(page.origin)
+    window.until("document.querySelector('main .stats') !== null")
+    sent = [each for each in window.requests() if each.startswith(("http", "ws"))]
+    assert sent
+    assert [each for each in sent if not each.startswith(page.origin + "/")] == []

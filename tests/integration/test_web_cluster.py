@@ -1,0 +1,78 @@
+"""The web page of a cluster: users log in with their tokens, and the scheduler decides what each may do."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from support.local_scheduler import until
+from support.secured_cluster import Gate, free_port, gate
+from support.web_page import Page
+from weft.endpoints.addresses import Address
+from weft.endpoints.credentials import is_listening
+from weft.server.auth.tokens import Tokens
+
+Served = tuple[Gate, Page]
+
+
+@pytest.fixture(scope="module")
+def served() -> Iterator[Served]:
+    port = free_port()
+    with gate("--web-port", str(port), tls=False, worker=True) as made:
+        page = Page(port)
+        until(lambda: is_listening(Address("127.0.0.1", port)))
+        until(lambda: page.send("GET", "/healthz").status == 200)
+        yield made, page
+
+
+def test_a_user_logs_in_with_a_token_and_changes_own_jobs_alone(served: Served) -> None:
+    gate, page = served
+    assert b"token" in page.send("GET", "/login").body
+    assert page.log_in_with("weft.no.secret").headers["location"] == "/login?wrong=1"
+    assert page.log_in_with(gate.credentials("worker", "ada", "n9").token).headers["location"] == "/login?role=1"
+    at = ("--scheduler", str(gate.where))
+    assert gate.weft("submit", *at, "--", "sleep", "600").returncode == 0
+    ada = Page(page.port)
+    shown = gate.credentials("user", "ada")
+    assert ada.log_in_with(shown.token).status == 200
+    assert ada.get("/api/v1/session").json["user"] == "ada"
+    until(lambda: ada.get("/api/v1/jobs").json["total"] == 1)
+    assert ada.get("/api/v1/jobs/1").status == 200
+    assert ada.get("/api/v1/jobs/1/log").status == 403, "the output belongs to another user"
+    assert ada.post("/api/v1/jobs/1/cancel").status in (400, 403)
+    owner = Page(page.port)
+    owner.log_in_with(gate.owner().token)
+    assert owner.post("/api/v1/jobs/1/cancel").status == 200
+    tokens = Tokens(gate.folder)
+    tokens.revoke(shown.token.split(".")[1])
+    tokens.close()
+    assert ada.get("/api/v1/jobs").status == 401, "a revoked token ends the session"
+
+
+def test_one_time_links_do_not_open_the_page_of_a_cluster(served: Served) -> None:
+    _, page = served
+    assert page.send("GET", "/login?token=guess").headers["location"] == "/login?expired=1"
+    assert page.send("POST", "/links", Origin=page.origin).status == 401
+
+
+def test_the_page_starts_again_if_it_dies_and_ends_with_its_server(served: Served) -> None:
+    gate, page = served
+    first = _page_pid(gate)
+    os.kill(first, signal.SIGKILL)
+    until(lambda: _page_pid(gate) not in (0, first))
+    until(lambda: page.send("GET", "/healthz").status == 200)
+
+
+def _page_pid(gate: Gate) -> int:
+    """Return the pid of the page: the child of the server that runs weft.web."""
+    children = Path(f"/proc/{gate.process.pid}/task/{gate.process.pid}/children").read_text().split()
+    for pid in children:
+        with suppress(OSError):
+            if b"weft.web" in Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0"):
+                return int(pid)
+    return 0
