@@ -1,4 +1,4 @@
-"""The page as a process: it follows the scheduler, listens and serves until it is told to end."""
+"""The page as a process: it follows the scheduler, listens and serves until it is stopped."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Checks of every request before a page sees it, and the headers of every answer.
 
-The host is checked because a web page elsewhere can point a name of its own at this address (DNS rebinding). The origin
+The host is checked because a web page elsewhere can point one of its names at this address (DNS rebinding). The origin
 is checked because a page elsewhere can make a browser send requests with this page's cookie.
 """
 
