@@ -73,6 +73,7 @@ def test_the_main_paths(window: Browser, page: Page) -> None:
     assert window.problems() == []
 
 
+@pytest.mark.soak  # pictures of all pages take a minute
 def test_every_page_fits_at_every_width(window: Browser, page: Page, tmp_path: Path) -> None:
     for path in ("/", "/jobs", "/jobs/1", "/nodes", "/services", "/users"):
         for width, height in WIDTHS:
