@@ -21,6 +21,7 @@ def test_it_says_what_is_in_effect_and_why(capsys: Capture, here: Path, monkeypa
     assert as_json(capsys, "config")["settings"] == {
         "scheduler": {"value": "local", "origin": "default"},
         "shared": {"value": "off", "origin": "default"},
+        "sharing": {"value": "prio", "origin": "default"},
     }
     path = here / "config" / "weft" / "config.yaml"
     path.parent.mkdir(parents=True)

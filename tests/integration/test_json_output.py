@@ -29,6 +29,7 @@ REPORT = (
 )  # fmt: skip
 VARYING = (
     (r'"\d{4}-\d\d-\d\dT[\d:.]+Z"', '"<time>"'),
+    (r'"(started|ended)": \d+\.\d+', r'"\1": <number>'),
     (r'"(time_s|gpu_seconds|eta_s|in_s|beat_s|lost_in_s|at|load|pid|position|facts|bytes|wal_bytes|free_mb|cpus|ram_mb)'
      r'": -?[\d.e-]+', r'"\1": <number>'),
     (r'"(python|platform|version|versions|user|made_by|limits)": ("[^"]*"|\{[^}]*\})', r'"\1": <text>'),

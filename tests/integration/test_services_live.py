@@ -125,7 +125,8 @@ def test_a_version_that_never_gets_ready_is_rolled_back(here: Site) -> None:
     assert not requests.failures
     found = services(here)["chat"]
     assert found["version"] == 3
-    assert [each["address"] for each in found["replicas"] if each["status"] == "ready"] == [first]
+    # the replica that served all the time stays; the autoscaler may have added another for the requests
+    assert first in [each["address"] for each in found["replicas"] if each["status"] == "ready"]
     assert "version 2 was rolled back" in here.weft("services", check=True).stderr
     undeploy(here)
 

@@ -8,7 +8,6 @@ from dataclasses import replace
 from typing import Any
 
 from weft.core.metrics.figures import figures, gather
-from weft.core.resources.node import SERVICE_OVERSUBSCRIPTION
 from weft.core.resources.shapes import plain_shape
 from weft.core.state.job import JobState
 from weft.core.state.state import State
@@ -94,7 +93,8 @@ def _shares(state: State, began: dict[JobId, Slots]) -> None:
         shares = {job.weave or job.id: job.share for job in jobs if job not in left or len(jobs) == 1}
         assert sum(s.request for s in shares.values()) <= 1 + PATIENCE, f"{node_id}:{gpu} is over its share"
         serves = any(job.job.replica is not None for job in jobs)
-        most = SERVICE_OVERSUBSCRIPTION if serves else state.resources.oversubscription
+        host = state.resources.by_id[node_id]
+        most = host.service_oversubscription if serves else state.resources.oversubscription
         assert sum(s.limit for s in shares.values()) <= most + PATIENCE
         memory = sum(memory_on(job, (node_id, gpu), began) for job in jobs)
         has = state.resources.by_id[node_id].node.gpus[gpu].memory_mb
