@@ -62,6 +62,7 @@ def test_served_models_answer_alike_alone_and_in_a_batch(name: str) -> None:
         assert together[0]["scores"] == pytest.approx(direct[0].topk(5).values.tolist(), abs=1e-5)
 
 
+@pytest.mark.soak
 @needs_torch
 def test_a_server_batches_under_load_refuses_bad_requests_and_drains(env: dict[str, str], tmp_path: Path) -> None:
     import torch
