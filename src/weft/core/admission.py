@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import isfinite
 
 from weft.errors import InputError
-from weft.model import UNCOUNTED, WHOLE, Job, Profile
+from weft.model import UNCOUNTED, WHOLE, Job
 from weft.model.profiles import problem_of_profile
 
 
@@ -14,13 +14,6 @@ def check_job(job: Job) -> None:
     problem = problem_of(job)
     if problem:
         raise InputError(f"job {job.id!r}: {problem}")
-
-
-def check_profile(profile: Profile) -> None:
-    """Raise an `InputError` for a profile that makes no sense."""
-    problem = problem_of_profile(profile)
-    if problem:
-        raise InputError(problem, hint="give seconds per iteration, such as data=0.08,gpu=0.07,net=0.06")
 
 
 def problem_of(job: Job) -> str:

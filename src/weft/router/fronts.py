@@ -6,7 +6,6 @@ from typing import Final
 
 from weft.endpoints.addresses import Address
 
-FRONTS: Final = ("haproxy", "nginx")
 HAPROXY: Final = """\
 # HAProxy in front of a Weft router at {address}. It ends TLS; the router queues, balances and retries.
 # Start the router with: weft router --listen {address} --allow-host NAME

@@ -1,4 +1,4 @@
-"""Sources of route tables: a fixed table, and a file that is read again when it changes."""
+"""Sources of route tables: the port, and a file that is read again when it changes."""
 
 from __future__ import annotations
 
@@ -21,16 +21,6 @@ class TableSource(Protocol):
     def tables(self) -> AsyncIterator[RouteTable]:
         """Yield the first table, then each new one, whole."""
         ...
-
-
-class FixedTable:
-    """A table that never changes."""
-
-    def __init__(self, table: RouteTable) -> None:
-        self._table = table
-
-    async def tables(self) -> AsyncIterator[RouteTable]:
-        yield self._table
 
 
 class TableFile:

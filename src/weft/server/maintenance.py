@@ -77,7 +77,6 @@ class Maintenance:
         """Jobs whose folders must be removed once the state no longer has the jobs."""
         self._opened_at = time.monotonic()
         self._memory = MemoryReturn()
-        self.compactions = 0
 
     def open(self) -> None:
         state = self._controller.scheduler.state
@@ -170,7 +169,6 @@ class Maintenance:
         elif code:
             log.error("could not compact the journal: exit code %s", code)
         else:
-            self.compactions += 1
             log.info("compacted %d facts of the journal", facts)
 
     async def _back_up(self) -> None:

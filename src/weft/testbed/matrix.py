@@ -28,7 +28,6 @@ MAX_NAME_CHARS: Final = 120
 Order = Literal["fair", "fifo", "slots"]
 Contention = Literal["muri", "none"]
 ORDERS: Final[tuple[Order, ...]] = ("fair", "fifo", "slots")
-CONTENTIONS: Final[tuple[Contention, ...]] = ("none", "muri")
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from math import inf, nan
 import pytest
 
 from support.builders import grid
-from weft.core.admission import check_job, check_profile
+from weft.core.admission import check_job
 from weft.core.state import profiles
 from weft.core.state.apply.snapshots import snapshot
 from weft.core.state.state import State
@@ -144,8 +144,6 @@ def test_the_store_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_a_profile_that_makes_no_sense_is_one_clear_error(wrong: Profile, says: str) -> None:
-    with pytest.raises(InputError, match=says):
-        check_profile(wrong)
     with pytest.raises(InputError, match=f"job '1': .*{says}"):
         check_job(Job("1", profile=wrong))
     assert not State().apply(measured("bert", wrong))

@@ -52,7 +52,6 @@ REQUEST_TIMEOUT: Final = Refusal(408, "request_timeout", "the request did not ar
 HEAD_TOO_LARGE: Final = Refusal(431, "head_too_large", "the request line and headers are too large")
 TOO_MANY_CONNECTIONS: Final = Refusal(503, "too_many_connections", "too many connections", RETRY_AFTER_S)
 OVERLOADED: Final = Refusal(503, "out_of_buffers", "the router holds too many bodies", RETRY_AFTER_S)
-STOPPING: Final = Refusal(503, "stopping", "this router stops", RETRY_AFTER_S)
 MISDIRECTED: Final = Refusal(421, "unknown_host", "this host name is not served here; see weft router --allow-host")
 
 
