@@ -11,8 +11,7 @@ from datetime import datetime
 from typing import Final
 
 from weft.model.status import ENDED
-from weft.wire.views.base import extend_view
-from weft.wire.views.changes import ChangesView, CountsView, EventView
+from weft.wire.views.changes import ChangesView, CountsView, EventView, apply_to_gpus
 from weft.wire.views.jobs import JobView
 from weft.wire.views.nodes import GpuView, NodeView
 from weft.wire.views.services import ServiceView
@@ -125,17 +124,7 @@ class Board:
     def _put_gpus(self, changes: ChangesView) -> None:
         if not changes.gpus and not changes.readings and not changes.left:
             return
-        for gpu in changes.gpus or ():
-            self.gpus[gpu.node, gpu.gpu] = gpu
-        for node, rows in (changes.readings or {}).items():
-            for number, used_mb, utilisation in rows:
-                known = self.gpus.get((node, number))
-                if known is not None:
-                    usage = {"used_mb": used_mb, "utilisation": utilisation}
-                    self.gpus[node, number] = extend_view(GpuView, known, usage)
-        for node in changes.left or ():
-            for key in [key for key in self.gpus if key[0] == node]:
-                del self.gpus[key]
+        apply_to_gpus(changes, self.gpus)
         self._raise("gpus")
 
     def _put_nodes(self, changes: ChangesView) -> None:

@@ -12,7 +12,7 @@ from typing import Any, Final
 from weft.web.live.job_table import JobRowView, JobTable
 from weft.web.live.samples import PERIOD_S, Sample, Samples, ServiceHistory, ServiceSample, Usage
 from weft.wire.views.base import View, extend_view, members
-from weft.wire.views.changes import ChangesView, CountsView, EventView
+from weft.wire.views.changes import ChangesView, CountsView, EventView, apply_to_gpus
 from weft.wire.views.nodes import GpuView, NodeView
 from weft.wire.views.services import ServiceView
 from weft.wire.views.weaves import WeaveView
@@ -51,7 +51,7 @@ class Board:
         self.now, self.error = changes.now, ""
         if changes.counts is not None:
             self.counts = changes.counts
-        self._put_gpus(changes)
+        apply_to_gpus(changes, self.gpus)
         for node in changes.nodes or ():
             self.nodes[node.node] = node
         for name in changes.left or ():
@@ -87,19 +87,6 @@ class Board:
         return sum(found) / len(found) if found else None
 
     # ---- parts of a message
-
-    def _put_gpus(self, changes: ChangesView) -> None:
-        for gpu in changes.gpus or ():
-            self.gpus[gpu.node, gpu.gpu] = gpu
-        for node, rows in (changes.readings or {}).items():
-            for number, used_mb, utilisation in rows:
-                known = self.gpus.get((node, number))
-                if known is not None:
-                    usage = {"used_mb": used_mb, "utilisation": utilisation}
-                    self.gpus[node, number] = extend_view(GpuView, known, usage)
-        for name in changes.left or ():
-            for key in [key for key in self.gpus if key[0] == name]:
-                del self.gpus[key]
 
     def _messages(self, changes: ChangesView) -> dict[str, bytes]:
         found = {"counts": to_json(self.counts_message())}
