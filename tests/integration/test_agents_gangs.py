@@ -87,7 +87,7 @@ def test_an_agent_that_dies_finds_its_part_again(tmp_path: Path) -> None:
             await until(lambda: "up" in fleet.log("b", job))
             before = fleet.log("b", job)
             await fleet.stop("b")
-            await asyncio.sleep(0.5)
+            await until(lambda: scheduling.registry.conn_of("b") is None)
             await fleet.start("b")
             (tmp_path / "go").touch()
             assert await scheduling.ended(job) == "done"

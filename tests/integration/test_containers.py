@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from support.podman_store import IMAGE, PodmanStore, podman
-from support.process_engine import Desk, desk, until
+from support.process_engine import Desk, desk, stopped, until
 from weft.engines.process.container.record import ContainerRecord, read_record
 from weft.engines.process.exit_rules import exit_event
 from weft.engines.process.launch_spec import LaunchSpec
@@ -169,17 +169,8 @@ def test_a_suspended_container_stands_still(play: Callable[[Scene], None]) -> No
         await found.says("5\n")
         await until(lambda: record_of(found).pid > 0)
         found.engine.suspend("1", 1, suspended=True)
-        size = -1
-
-        def still() -> bool:
-            nonlocal size
-            before, size = size, len(found.log())
-            return before == size
-
-        await asyncio.sleep(0.3)
-        await until(still)
-        await asyncio.sleep(0.3)
-        assert len(found.log()) == size
+        await stopped(record_of(found).pid)
+        size = len(found.log())
         found.engine.suspend("1", 1, suspended=False)
         await until(lambda: len(found.log()) > size)
 

@@ -1,4 +1,4 @@
-"""What the machine lacks: disk, descriptors; and logs that never end."""
+"""Runs on a machine without free disk or descriptors, and runs whose logs never end."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from support.process_engine import desk, launch, shell, until
+from support.process_engine import desk, launch, pidfds, shell, until
 from weft.engines.process.events import RunExited
 from weft.engines.process.output import logs
 from weft.engines.process.output.logs import read_part
@@ -187,10 +187,11 @@ def test_more_runs_than_descriptors(tmp_path: Path) -> None:
 
     async def scene() -> None:
         async with desk(tmp_path) as found:
+            before = pidfds()
             for number in range(100):
                 found.engine.start(shell("sleep 2.5; exit 4", job=str(number)))
             begun = [await found.started(str(number)) for number in range(100)]
-            await asyncio.sleep(1.1)
+            await until(lambda: pidfds() > before)  # the first look at all of them
             os.kill(begun[-1].shim.pid, 9)
             assert (await found.exited("99")).why == "lost"
             for number in range(99):

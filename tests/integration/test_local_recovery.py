@@ -11,7 +11,7 @@ import sys
 import time
 from pathlib import Path
 
-from support.process_engine import Desk, desk, gone, kill, shell, until
+from support.process_engine import Desk, desk, gone, kill, pidfds, shell, until
 from weft.engines.process.events import RunExited, RunStarted
 from weft.engines.process.exit_rules import exit_event
 from weft.engines.process.recovery import run_record
@@ -50,7 +50,7 @@ async def adopting(folder: Path, *jobs: str) -> Desk:
 
 
 async def leave(found: Desk) -> None:
-    found.engine.kill_all()
+    found.kill_all()
     await until(lambda: not found.engine.runs)
     await found.engine.close()
 
@@ -104,9 +104,10 @@ def test_the_starter_ends_with_its_engine_and_the_shims_do_not(tmp_path: Path) -
 def test_a_killed_shim_takes_its_run_with_it(tmp_path: Path) -> None:
     async def scene() -> None:
         async with desk(tmp_path) as found:
+            before = pidfds()
             found.engine.start(shell("setsid sleep 60 & sleep 60 & wait"))
             begun = await found.started()
-            await asyncio.sleep(1.3)  # watched by now
+            await until(lambda: pidfds() > before)  # the engine watches its shim
             at = time.monotonic()
             kill(begun.shim)
             ended = await found.exited()

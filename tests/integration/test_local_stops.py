@@ -9,11 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from support.process_engine import Desk, desk, gone, launch, shell, until
+from support.process_engine import Desk, desk, gone, launch, shell, stopped, until
 from weft.engines.process.events import RunStarted
 from weft.engines.process.exit_rules import exit_event
 from weft.engines.process.shim.process_id import Identity, identify, is_alive
-from weft.engines.process.shim.process_tree import descendants, list_processes
 
 Play = Callable[[Desk], Awaitable[None]]
 
@@ -184,13 +183,13 @@ def test_a_detached_tree_is_stopped_with_its_run(tmp_path: Path) -> None:
     play(tmp_path, scene)
 
 
-def test_kill_all(tmp_path: Path) -> None:
+def test_many_that_ignore_the_signal_are_killed_at_once(tmp_path: Path) -> None:
     async def scene(found: Desk) -> None:
         for number in range(10):
             found.engine.start(shell("trap '' TERM; echo ready; while :; do sleep 1; done", job=str(number)))
         for number in range(10):
             await found.says("ready", str(number))
-        found.engine.kill_all()
+        found.kill_all()
         for number in range(10):
             assert (await found.exited(str(number))).signal == 9
         assert not any(is_alive(r.leader) for r in found.reports if isinstance(r, RunStarted))
@@ -228,16 +227,10 @@ TICKING = "(while :; do echo child; sleep 0.05; done) & while :; do echo parent;
 
 
 async def silent(found: Desk) -> None:
-    """Wait until all processes of the run are stopped: its log no longer grows."""
     await found.started()
-    shim = found.engine._runs["1/1"].shim
+    shim = found.engine.runs["1", 1]
     assert shim is not None
-
-    def states() -> set[str]:
-        pids = [stat.pid for stat in descendants([shim.pid], list_processes())]
-        return {Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] for pid in pids}
-
-    await until(lambda: states() in ({"T"}, {"T", "D"}))  # D: a shell whose child was stopped before its exec
+    await stopped(shim.pid)
 
 
 def test_a_suspended_run_stands_still_with_all_its_processes_until_it_continues(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from support.live_cluster import Cluster, cluster
 from support.local_scheduler import is_alive, site, until
 from support.node_signals import shims_of, terminate, tree
 from support.process_engine import Desk, desk, gone, shell
+from support.process_engine import until as until_true
 from weft.engines.process.events import RunExited, RunStarted
 from weft.engines.process.exit_rules import exit_event
 from weft.engines.process.recovery.node_stop import HOLD_S, WINDOW_S
@@ -62,9 +63,9 @@ def test_the_next_engine_reports_the_end_of_the_node(tmp_path: Path, script: str
     async def scene(found: Desk) -> None:
         started = await killed(found, script)
         await gone(started.leader)
-        await asyncio.sleep(0.2)
+        await until_true(lambda: found.engine._runs["1/1"].held_exit is not None)
         found.engine.begin_node_stop()
-        await asyncio.sleep(HOLD_S + 0.2)
+        await until_true(lambda: found.engine.unreported_exits == 1)
         assert not found.seen(RunExited)
         await found.engine.close()
         await found.another().open()
@@ -99,7 +100,9 @@ def test_a_run_that_outlives_the_engine_is_its_own_again(tmp_path: Path) -> None
         await found.engine.close()
         await found.another().open()
         await found.engine.adopt([("1", 1)])
-        await asyncio.sleep(HOLD_S + 0.1)
+        ends_at = json.loads(found.path("node-stop.json").read_text())["until"]
+        assert ends_at <= time.time() + HOLD_S, "the next engine shortens the mark"
+        await until_true(lambda: time.time() > ends_at)
         assert send_signal(started.leader, signal.SIGTERM)
         assert exit_event(await found.exited()).how == "failed"
 
@@ -128,7 +131,7 @@ def test_cancelling_does_not_wait_for_an_exit_that_is_held_back(tmp_path: Path) 
     async def scene(found: Desk) -> None:
         started = await killed(found, "exec sleep 60")
         await gone(started.leader)
-        await asyncio.sleep(0.3)
+        await until_true(lambda: found.engine._runs["1/1"].held_exit is not None)
         assert found.engine.stop("1", 1, "cancelled")
         assert [each.signal for each in found.seen(RunExited)] == [15]
         assert not found.engine.stop("1", 1, "cancelled")

@@ -198,7 +198,7 @@ def test_a_member_that_insists_goes_first_when_it_must_stop(weave: Weave) -> Non
         return True
 
     def release_later() -> None:
-        time.sleep(0.3)
+        until(lambda: waiting_in_line(weave, 1) and waiting_in_line(weave, 2))
         holder.release("gpu")
 
     import threading

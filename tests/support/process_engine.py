@@ -1,4 +1,4 @@
-"""An engine with real processes in a directory of its own, and what it reported."""
+"""An engine with real processes in a temporary directory, and its reports."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from weft.engines.process.engine import ProcessEngine
 from weft.engines.process.events import Report, RunExited, RunStarted
 from weft.engines.process.launch_spec import LaunchSpec
 from weft.engines.process.shim.process_id import Identity, is_alive, send_signal
+from weft.engines.process.shim.process_tree import descendants, list_processes
 
 R = TypeVar("R", RunStarted, RunExited)
 PATIENCE_S = 20.0
@@ -65,6 +66,11 @@ class Desk:
     def seen(self, kind: type[R], job: str = "1", run: int = 1) -> list[R]:
         return [r for r in self.reports if isinstance(r, kind) and (r.job, r.run) == (job, run)]
 
+    def kill_all(self) -> None:
+        """Kill every run now, with all its processes."""
+        for job, run in list(self.engine.runs):
+            self.engine.stop(job, run, "cancelled", 0.0)
+
     async def _first(self, kind: type[R], job: str, run: int) -> R:
         await until(lambda: bool(self.seen(kind, job, run)))
         return self.seen(kind, job, run)[0]
@@ -85,9 +91,32 @@ async def desk(folder: Path) -> AsyncIterator[Desk]:
     try:
         yield found
     finally:
-        found.engine.kill_all()
+        found.kill_all()
         await until(lambda: not found.engine.runs)
         await found.engine.close()
+
+
+async def stopped(root: int) -> None:
+    """Wait until all processes below this one are stopped: none of them does anything from then on."""
+
+    def states() -> set[str]:
+        pids = [stat.pid for stat in descendants([root], list_processes())]
+        return {Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] for pid in pids}
+
+    await until(lambda: states() in ({"T"}, {"T", "D"}))  # D: a shell whose child was stopped before its exec
+
+
+def pidfds() -> int:
+    """Return how many processes this one watches by a descriptor."""
+    folder = "/proc/self/fd"
+    return sum(_link(f"{folder}/{name}") == "anon_inode:[pidfd]" for name in os.listdir(folder))
+
+
+def _link(path: str) -> str:
+    try:
+        return os.readlink(path)
+    except OSError:  # closed since it was listed
+        return ""
 
 
 async def gone(who: Identity) -> None:

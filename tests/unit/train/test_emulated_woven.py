@@ -64,6 +64,13 @@ class Bench:
         return float((self.root / f"{place}.save").read_text())
 
 
+def catches(pid: int, number: int) -> bool:
+    """Return whether the process has installed a handler of the signal."""
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    caught = next(int(line.split()[1], 16) for line in lines if line.startswith("SigCgt:"))
+    return bool(caught >> (number - 1) & 1)
+
+
 @pytest.fixture
 def bench(tmp_path: Path) -> object:
     made = Bench(tmp_path)
@@ -115,9 +122,9 @@ def test_the_other_processes_of_a_gang_wait_for_the_first(bench: Bench) -> None:
     assert bench.start(0, work_s=0.2).wait(60) == 0
     assert follower.wait(60) == 0
     stopped = bench.start(1, WEFT_NODE_RANK="1")
-    time.sleep(0.5)  # a process that has not installed its handler yet dies of the signal
+    until(lambda: catches(stopped.pid, signal.SIGTERM))
     stopped.send_signal(signal.SIGTERM)
-    assert stopped.wait(60) in (EXIT_CHECKPOINTED, -signal.SIGTERM)
+    assert stopped.wait(60) == EXIT_CHECKPOINTED
 
 
 def test_fair_turns_load_ahead_and_lose_no_work_when_stopped(bench: Bench) -> None:

@@ -83,6 +83,8 @@ class ProcessEngine:
         self._watcher, self._tasks = ProcessWatcher(self._on_shim_exit), TaskSet()
         self._poll_timer: asyncio.TimerHandle | None = None
         self._booted_at, self._node_stopping = 0.0, False
+        self.unreported_exits = 0
+        """The number of exits that this engine leaves to the next one."""
         self.cgroups = Cgroups(why="the engine is not open")
         self.sharing = GpuSharing(self._runtime_dir, self._jobs_dir, lambda: bool(self.cgroups.version))
         self.gpu_locks: Callable[[LaunchSpec], dict[str, Any] | None] = lambda _spec: None
@@ -218,11 +220,6 @@ class ProcessEngine:
         """Move a run to another weave or to none, from its first node; return False if it has ended."""
         return f"{job}/{run}" in self._runs and self._weaves.move(job, run, weave)
 
-    def kill_all(self) -> None:
-        """Kill every run now, with all its processes."""
-        for run in list(self._runs.values()):
-            self.stop(run.job, run.run, "cancelled", 0.0)
-
     async def adopt(self, runs: Iterable[tuple[JobId, int]]) -> None:
         """Find runs of an earlier engine: supervise the living ones and report the exits of the others."""
         found = [_Run(job, run, "", time.monotonic()) for job, run in runs if is_valid_job_id(job) and run > 0]
@@ -275,9 +272,13 @@ class ProcessEngine:
 
     def _report_held_exit(self, run: _Run) -> None:
         """Report an exit that was held back, unless the node stops: then the next engine reports it."""
-        if run.held_exit is not None and not self._node_stopping and self._runs.get(run.name) is run:
-            del self._runs[run.name]
-            self._report(run.held_exit)
+        if run.held_exit is None or self._runs.get(run.name) is not run:
+            return
+        if self._node_stopping:
+            self.unreported_exits += 1
+            return
+        del self._runs[run.name]
+        self._report(run.held_exit)
 
     def _on_starter_exit(self) -> None:
         """Resolve runs without a shim, whose specs may be lost with the starter, and restart the starter."""
