@@ -1,4 +1,4 @@
-"""Makes the modules beside it importable, and Hypothesis draw the same examples every time."""
+"""Make the modules of this folder importable, and let Hypothesis draw the same examples every time."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def at_home(living: Site, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Si
 
 
 def _without_config(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever whoever runs the tests has set for commands."""
+    """Remove the variables and files by which a developer configures commands."""
     monkeypatch.setenv("XDG_CONFIG_HOME", os.devnull)
     for name in ("WEFT_SCHEDULER", "WEFT_SHARED", "WEFT_CONFIG", "WEFT_CREDENTIALS"):
         monkeypatch.delenv(name, raising=False)

@@ -25,7 +25,7 @@ WIRE = ("grpc", "google.protobuf", "weft.client", "asyncio")
 SLOW = ("grpc", "asyncio", "ssl", "logging", "hashlib", "tempfile", "subprocess", "difflib", "importlib.metadata",
         "google.protobuf.internal.python_message", "weft.model.facts", "weft.engines", "weft.server", "dataclasses",
         "inspect", "pathlib", "textwrap", "shutil", "weft.wire.views.operations")  # fmt: skip
-"""What a call on the unix socket does not need."""
+"""Modules that a call on the unix socket does not need."""
 
 
 def begun(*words: str, **streams: int) -> subprocess.Popen[str]:
@@ -34,7 +34,7 @@ def begun(*words: str, **streams: int) -> subprocess.Popen[str]:
 
 
 def on_a_terminal(*words: str, answer: str = "", **environment: str) -> tuple[str, int]:
-    """What it shows and returns where all is a terminal."""
+    """Return what the command prints and returns where all streams are a terminal."""
     ours, theirs = pty.openpty()
     env = {**os.environ, "TERM": "xterm", "NO_COLOR": "", **environment}
     with subprocess.Popen([*WEFT, *words], stdin=theirs, stdout=theirs, stderr=theirs, env=env) as process:
@@ -82,7 +82,7 @@ def test_ctrl_c_cancels_the_job(weft: Weft) -> None:
 
 
 def is_connected(pid: int) -> bool:
-    """Whether the process has a socket open: it waits for an answer of the scheduler."""
+    """Return whether the process has a socket open: it waits for an answer of the scheduler."""
     for fd in Path(f"/proc/{pid}/fd").iterdir():
         with suppress(FileNotFoundError):
             if os.readlink(fd).startswith("socket:"):

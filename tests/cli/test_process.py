@@ -121,7 +121,7 @@ def test_a_full_pipe_is_one_line() -> None:
 
 
 def on_a_terminal(*words: str, **environment: str) -> str:
-    """What it shows where stdout is a terminal."""
+    """Return what the command prints where stdout is a terminal."""
     ours, theirs = pty.openpty()
     env = {**os.environ, "TERM": "xterm", "COLUMNS": "100", **environment}
     with subprocess.Popen([WEFT, *words], stdout=theirs, stderr=subprocess.DEVNULL, env=env) as process:

@@ -1,4 +1,4 @@
-"""Tasks in processes of their own: results in order, failures told, nobody left behind."""
+"""Tasks in separate processes: results arrive in order, failures are reported, and no process is left behind."""
 
 from __future__ import annotations
 

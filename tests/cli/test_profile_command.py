@@ -16,7 +16,7 @@ from support.weft_cli import Weft
 
 
 def of(weft: Weft, *words: str) -> dict[str, Any]:
-    """What `weft profile` prints with --json."""
+    """Return what `weft profile` prints with --json."""
     found: dict[str, Any] = json.loads(weft("profile", words[0], "--json", *words[1:]).out)
     return found
 

@@ -137,7 +137,7 @@ class Head:
             self._time.after(0.0, self._alive(self._life, self._turn))
 
     def resize(self, service: str, replicas: int) -> None:
-        """What an autoscaler wants. Nothing is being written, or it is asked again later."""
+        """Set the number of replicas, as an autoscaler does; skipped while something is being written."""
         if self._writes or self._waiting or service not in self.scheduler.state.services.by_name:
             return
         decisions = self.scheduler.resize(max(self.now, self.scheduler.state.now), service, replicas)
@@ -191,7 +191,7 @@ class Head:
             written()
 
     def _leads(self) -> bool:
-        """Whether it may answer."""
+        """Return whether it may answer."""
         return True
 
     def _store(self, facts: Sequence[Fact]) -> bool:

@@ -20,10 +20,10 @@ from weft.engines.process.shim.process_id import Identity
 from weft.wire.messages import GpuSpec, NodeSpec, SchedulerMessage, StartRun
 
 DELAY_S = 0.3
-"""So long an engine may take to act or to notice."""
+"""The longest time that an engine takes to act or to notice."""
 GRACE_S = 8.0
 SLOW_CLAIM_S = 10.0
-"""So long an order may wait for its shim on a busy machine, also when the agent has died meanwhile."""
+"""The longest time that an order waits for its shim on a busy machine, also when the agent has died meanwhile."""
 LEAVE_GRACE_S = 5.0
 LEAVE_MARGIN_S = 4.0
 NOBODY = Identity("boot", 1, 1)
@@ -31,7 +31,7 @@ NOBODY = Identity("boot", 1, 1)
 
 @dataclass(slots=True)
 class Folder:
-    """What is on the disk of one run."""
+    """The files of one run on the disk."""
 
     boot: int
     order: StartRun | None = None
@@ -58,13 +58,13 @@ class Machine:
     boot: int = 1
     disk: dict[RunKey, Folder] = field(default_factory=dict)
     stops: dict[RunKey, tuple[str, float]] = field(default_factory=dict)
-    """Stop files of runs that nobody has claimed yet."""
+    """Stop files of runs that have no claim yet."""
     lease: float = 0.0
     lease_boot: int = 0
     cluster: str = ""
     agent: Agent | None = None
     life: int = 0
-    """Of the agent: what was under way in an earlier one is void."""
+    """The number of the agent's life: actions of an earlier one are void."""
     conn: int | None = None
     ticks: int = 0
     """The last one that was set; earlier ones are void."""
@@ -76,7 +76,7 @@ class Machine:
         return self.time.now - self.booted_at
 
     def later(self, do: Callable[[], None], within_s: float = DELAY_S) -> None:
-        """What this agent does a little later, unless it has died."""
+        """Do something a little later, unless this agent has died by then."""
         life = self.life
         self.time.after(self.time.chance.uniform(0, within_s), lambda: do() if life == self.life else None)
 
@@ -99,7 +99,7 @@ class Machine:
         self.dial()
 
     def read_weaves(self) -> None:
-        """What the folders of runs say of their weaves goes with the next message."""
+        """Send with the next message which weaves the folders of runs name."""
         for key, folder in self.disk.items():
             if self.agent is not None and folder.weave:
                 self.agent.record_counters(key, folder.weave, [self.work.turns(key[0], self.now)])
@@ -314,7 +314,7 @@ class Machine:
         self.time.after(max(self.lease - self.now, 0.0) + lateness_s, look)
 
     def kill(self, key: RunKey, why: str, grace_s: float) -> None:
-        """It is told, and ends of it within the grace, or is killed at its end."""
+        """Signal the run: it ends by itself within the grace, or is killed at its end."""
         chance = self.time.chance
         code, signal = chance.choice(((None, 15), (None, 9), (85, None), (0, None), (1, None)))
         wait_s = grace_s if signal == 9 else chance.uniform(0, min(grace_s, 2.0))

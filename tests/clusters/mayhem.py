@@ -1,4 +1,4 @@
-"""What goes wrong in a world, and how often: drawn from its seed, so that each seed has faults of its own mix."""
+"""The faults of a world and how often they happen, drawn from its seed: each seed has another mix."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ LEASE_S: Final = 16.0
 HEARTBEAT_S: Final = 3.0
 MARGIN_S: Final = 4.0
 CHAOS_S: Final = 200.0
-"""So long things go wrong; then everything works again."""
+"""The time for which faults happen; afterwards everything works again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,9 +22,9 @@ class Mayhem:
     slowness_s: float
     """Most messages are fast; some take up to this long, and overtake each other."""
     late_orders: float
-    """How many orders to start come much too late, some of them after a cut."""
+    """The part of the orders to start that come much too late, some of them after a cut."""
     stale: float
-    """How many messages of a closed connection still arrive."""
+    """The part of the messages of a closed connection that still arrive."""
     cuts_s: float
     breaks_s: float
     head_crashes_s: float
@@ -34,25 +34,25 @@ class Mayhem:
     reboots_s: float
     shim_kills_s: float
     goodbyes_s: float
-    """How often an agent leaves in order."""
+    """Mean time between agents that leave in order."""
     commit_s: float
-    """How long the disk may take."""
+    """The longest time of a write to the disk."""
     torn_commits: float
-    """How many commits the scheduler does not live to see, or only just."""
+    """The part of the commits before or right after which the scheduler dies."""
     order_loss: float
-    """How many orders get lost between an agent and the shim that was to carry them out."""
+    """The part of the orders that get lost between an agent and the shim that should carry them out."""
     slow_claims: float
-    """How many orders wait long for a shim."""
+    """The part of the orders that wait long for a shim."""
     impostor: bool
     """Another machine with the name of one of the nodes."""
     cancels: float
     longest_s: float
-    """Of the jobs."""
+    """The longest job."""
     policy: str
     nodes: tuple[int, ...]
-    """With so many GPUs each."""
+    """GPUs of each node."""
     sizes: tuple[int, ...]
-    """How many GPUs jobs have. Where they are small there is room: what is given up is at once started elsewhere."""
+    """The sizes of jobs. Where they are small there is room: a job that is given up starts elsewhere at once."""
     jobs: int
 
 

@@ -50,7 +50,7 @@ def lease_from_answer(patch: pytest.MonkeyPatch) -> None:
 
 
 def lease_from_before_restart(patch: pytest.MonkeyPatch) -> None:
-    """A scheduler that was restarted gives up whoever is not there at once."""
+    """A restarted scheduler gives up every node that is not connected at once."""
     before = NodeRegistry.__init__
 
     def init(self: NodeRegistry, state: Any, started_at: float, **rest: Any) -> None:
@@ -112,7 +112,7 @@ def no_epoch(patch: pytest.MonkeyPatch) -> None:
 
 
 def no_fence(patch: pytest.MonkeyPatch) -> None:
-    """A run that is not known is said never to have started, and may still start."""
+    """An agent answers that an unknown run never started, although it may still start."""
     before = Machine.settle
 
     def settle(self: Machine, key: Any) -> None:
@@ -138,14 +138,14 @@ def no_claim(patch: pytest.MonkeyPatch) -> None:
 
 
 def no_home(patch: pytest.MonkeyPatch) -> None:
-    """A machine is whoever has its name."""
+    """A machine is identified by its name alone."""
     patch.setattr(registration, "check_runs_alive", lambda *_: None)
     patch.setattr(registration, "runs_alive", lambda *_: [])
     patch.setattr(registration, "has_changed", lambda *_: False)
 
 
 def nothing_again(patch: pytest.MonkeyPatch) -> None:
-    """What an agent does not speak of is not ordered again."""
+    """Runs that an agent does not mention are not ordered again."""
     patch.setattr(RunReconciler, "_handle_missing", lambda *_: None)
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 FAST_S = 0.01
 NOTICE_S = 2.0
-"""So long it may take until an end notices that the other has closed the connection."""
+"""The longest time until one end notices that the other has closed the connection."""
 
 
 class Caller(Protocol):
@@ -59,7 +59,7 @@ class Network:
     _lines: dict[int, Line] = field(default_factory=dict)
 
     def dial(self, caller: Caller) -> int | None:
-        """A new connection; None where nobody answers."""
+        """Return a new connection; None where no process answers."""
         head = self.time.chance.choice(self.heads) if self.heads else self.head
         if not head.up or caller.name in self.deaf or caller.name in self.mute:
             return None

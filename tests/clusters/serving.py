@@ -28,7 +28,7 @@ MOST = 3
 
 
 class Serving:
-    """What users, autoscalers and probes do, seen from the scheduler of a world."""
+    """The actions of users, autoscalers and probes, seen from the scheduler of a world."""
 
     def __init__(self, time: Timeline, head: Head, seed: int) -> None:
         self._time, self._head, self._chance = time, head, Random(f"{seed}/services")

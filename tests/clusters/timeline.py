@@ -1,4 +1,4 @@
-"""What happens next."""
+"""The queue of future events, in order of time."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Stuck(AssertionError):
 
 
 class Timeline:
-    """True time, which nobody in the world can read: each machine has a clock of its own."""
+    """True time, which no process of the world can read: each machine has a separate clock."""
 
     def __init__(self, seed: int) -> None:
         self.now = 0.0

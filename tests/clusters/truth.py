@@ -1,4 +1,4 @@
-"""What really happens on the machines, whatever anybody says of it: who has processes where, and how they ended."""
+"""The true history of the machines, independent of messages: which runs have processes where, and how they ended."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Process:
 
 @dataclass(slots=True)
 class End:
-    """How a part really ended. `code` as a shell would give it; `why` as its shim knew it."""
+    """The true end of a part. `code` as a shell would give it; `why` as its shim knew it."""
 
     machine: str
     code: int | None
@@ -36,7 +36,7 @@ class Truth:
     ends: dict[RunKey, list[End]] = field(default_factory=dict)
     begun: set[tuple[RunKey, str]] = field(default_factory=set)
     woven: Callable[[RunKey, RunKey], bool] = lambda _one, _other: False
-    """Whether two runs are decided to take turns on the same GPUs."""
+    """Return whether two runs are decided to take turns on the same GPUs."""
 
     def begin(self, process: Process) -> None:
         """The strong property: at no time has a job two runs with processes, or a GPU two runs on it."""
@@ -58,5 +58,5 @@ class Truth:
         self.ends.setdefault(key, []).append(End(machine, code, why))
 
     def by_themselves(self, key: RunKey) -> list[End]:
-        """The ends of a run that nobody had asked for."""
+        """Return the ends of a run that no request caused."""
         return [end for end in self.ends.get(key, ()) if not end.why]

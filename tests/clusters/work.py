@@ -1,4 +1,4 @@
-"""What the jobs of a world do when they run: how long they take and how they end, each run in its own way."""
+"""The behaviour of the jobs of a world: how long each run takes and how it ends."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ CODES = (0, 0, 0, 0, 0, 1, 1, 3, 85)
 
 @dataclass(frozen=True, slots=True)
 class Fate:
-    """What one run does once all its parts have started."""
+    """The behaviour of one run once all its parts have started."""
 
     lasts_s: float
     code: int
@@ -62,7 +62,7 @@ class Work:
             self.jobs[name] = replace(job, share=Share(part, part)) if job.gpus else job
 
     def turns(self, job: JobId, now: float) -> StageCounters:
-        """What it has done in its weave by then."""
+        """Return the counters of its turns in its weave by then."""
         grants, over = max(int(now * 2), 0), max(int(now / 2), 0) if job in self.hanging else 0
         return StageCounters(
             stage="gpu", grants=grants, served_s=0.3 * grants, waited_s=0.1 * grants, passed_over=over

@@ -23,10 +23,10 @@ from weft.server.nodes.gangs import parts_of
 from weft.server.weaves.messages import weave_id
 
 PATIENCE_S = 4000.0
-"""So long after everything works again, all jobs must have ended. Jobs lose their work when Muri moves them."""
+"""The time after the last fault within which all jobs must have ended. Jobs lose their work when Muri moves them."""
 ROUND_S = 5.0
 SETTLED_S = 20.0
-"""So long a run may be in another weave than decided: until its agent is connected and a heartbeat shows it."""
+"""The longest time that a run is in another weave than decided: until a heartbeat of its agent shows it."""
 LONG_S = 300.0
 WEAVING = "muri-l:autopack=off"
 
@@ -179,7 +179,7 @@ class World:
     # ---- weaves
 
     def _are_woven(self, one: RunKey, other: RunKey) -> bool:
-        """Whether it was decided at some time that the two take turns: one of them may be on its way out by now."""
+        """Return whether the two were decided to take turns at some time: one of them may be stopping by now."""
         return other[0] in self._partners(one) or one[0] in self._partners(other)
 
     def _partners(self, key: RunKey) -> set[JobId]:
@@ -199,7 +199,7 @@ class World:
             assert self.time.now - since < SETTLED_S, f"{name} takes turns in {found[name][1]!r}, not in {wanted!r}"
 
     def _weave_of(self, job: JobState) -> str | None:
-        """The weave that the present run really takes its turns in; None where nothing says so, or nobody hears it."""
+        """Return the weave in which the present run takes its turns; None where no message says so, or none arrives."""
         key = job.id, job.run
         if job.status != "running":
             return None
@@ -210,7 +210,7 @@ class World:
         return None
 
     def _share(self, one: RunKey, other: RunKey) -> bool:
-        """Whether both were started on parts of their GPUs; the state has checked that they fit."""
+        """Return whether both were started on parts of their GPUs; the state has checked that they fit."""
         starts = [fact for fact in self.head.disk if isinstance(fact, Start) and (fact.job, fact.run) in (one, other)]
         return all(fact.share.request < 1 for fact in starts)
 

@@ -1,4 +1,4 @@
-"""What every backend must do, tried on each of them with real processes."""
+"""The contract of backends, tested on each of them with real processes."""
 
 from __future__ import annotations
 

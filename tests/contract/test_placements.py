@@ -1,4 +1,4 @@
-"""What holds for every placement that is registered."""
+"""The contract of placements, tested on every registered one."""
 
 from __future__ import annotations
 

@@ -98,7 +98,7 @@ def test_simple_idle_only_uses_a_node_with_a_blocked_gpu() -> None:
 
 
 def test_simple_idle_only_stops_all_on_the_node_it_empties() -> None:
-    """To seat one more, a node must be idle: who else is there goes, and nobody elsewhere."""
+    """To seat one more, a node must be idle: all other runs on it stop, and none elsewhere."""
     rig = Rig("priority:preempts=on", grid(2, 2), placement="simple:idle_only=on")
     rig.submit(Job("a", priority=2), Job("b", priority=1))
     rig.settle()

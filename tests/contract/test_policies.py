@@ -1,4 +1,4 @@
-"""What holds for every policy that is registered, one from another package included."""
+"""The contract of policies, tested on every registered one, including one from another package."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def test_a_replay_gives_the_same_state(policy: str, model: Model) -> None:
 
 @every_policy
 def test_goes_on_from_a_snapshot(policy: str) -> None:
-    """What a policy remembers may be lost with the facts that were dropped; it decides on all the same."""
+    """A policy may lose its memory with the facts that were dropped; it continues to decide all the same."""
     recording = run(policy, "real")
     half = recording.steps[: len(recording.steps) // 2]
     before = fresh(recording)

@@ -1,4 +1,4 @@
-"""What policies remember agrees with the state, whatever happens to nodes and runs."""
+"""The memory of policies agrees with the state, whatever happens to nodes and runs."""
 
 from __future__ import annotations
 

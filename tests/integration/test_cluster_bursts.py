@@ -1,5 +1,5 @@
-"""More than the scheduler can take at once: it gets slower, and fails nobody. Those who ask and do not read the answer
-cost it nothing, and hold up nobody."""
+"""More requests than the scheduler can answer at once: it gets slower and drops none. Clients that do not read their
+answers cost little memory and delay no other client."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ BURST = 2000
 DEAF = 40
 LOG_MB = 30
 MOST_MB = 150.0
-"""What all of them may cost together: if it were kept for each, it would be more than a gigabyte."""
+"""The memory of all of them together: if it were kept for each, it would be more than a gigabyte."""
 PATIENCE_S = 300.0
 
 
@@ -51,7 +51,7 @@ def test_a_burst_of_submits_is_taken_to_the_last(here: Cluster) -> None:
 
 
 def test_who_does_not_read_costs_little_and_holds_up_nobody(here: Cluster) -> None:
-    """Facts are many, and a log is long; each of those who ask for them reads the first and no more."""
+    """Facts are many, and a log is long; each of the clients reads the first part and no more."""
     script = f"head -c {LOG_MB << 20} /dev/zero | tr '\\0' x; sleep 600"
     writer = here.submit("sh", "-c", script, flags=("--gpus", "1"))
     log = here.run_folder("n1", writer) / "output.log"

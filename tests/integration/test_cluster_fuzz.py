@@ -29,7 +29,7 @@ CLEAR = {
     Status.INVALID_ARGUMENT, Status.NOT_FOUND, Status.FAILED_PRECONDITION, Status.PERMISSION_DENIED,
     Status.ALREADY_EXISTS, Status.ABORTED, Status.RESOURCE_EXHAUSTED,
 }  # fmt: skip
-"""What somebody who is known, and says something wrong, is answered with."""
+"""Statuses for a known caller who sends something wrong."""
 REFS = ("1", "2", "3", "@", "@~1", "1-3", "1_0", "n1", "f0", "", "..", "../x", "all")
 VERBS = (
     "cancel", "hold", "release", "set", "restart", "forget", "queue", "job", "history", "gpus", "nodes", "doctor",
@@ -134,7 +134,7 @@ def test_whatever_a_client_asks_is_answered(here: Cluster, data: st.DataObject) 
 
 
 def _look_into(stream: Any) -> None:
-    """A stream may go on for ever: a part of it is enough, and then nobody is there to read it."""
+    """A stream may be endless: read a part of it, then close it."""
     threading.Timer(0.2, stream.cancel).start()
     try:
         for _ in stream:
@@ -188,7 +188,7 @@ def _bent_inside(right: m.AgentMessage) -> st.SearchStrategy[m.AgentMessage]:
 @BUDGET
 @given(said=st.lists(st.one_of(greetings(), talk(), messages(m.AgentMessage, WORDS)), min_size=1, max_size=8))
 def test_whatever_an_agent_says_is_answered(here: Cluster, said: list[m.AgentMessage]) -> None:
-    """What was answered ends with a status that says why, or goes on until the agent vanishes."""
+    """The answers end with a status that gives the reason, or continue until the agent vanishes."""
     with here.channel() as call:
         stream = call("Attach")(iter(said), timeout=WAIT_S)
         try:

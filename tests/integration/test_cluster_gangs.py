@@ -33,7 +33,7 @@ def train(here: Cluster, *command: str, retries: int = 0) -> str:
 
 
 def written(here: Cluster, job: str, run: int = 1) -> list[str]:
-    """What all ranks wrote."""
+    """Return the output of all ranks."""
     return [line for rank in ("0", "1") for line in here.logs(job, "--run", str(run), "--rank", rank).splitlines()]
 
 
@@ -61,7 +61,7 @@ def test_a_rank_that_is_killed_takes_the_gang_with_it_and_it_is_tried_again_as_o
 
 
 def _pids(here: Cluster, job: str) -> dict[int, int]:
-    """Of each rank of the first run."""
+    """Return the pid of each rank of the first run."""
     found = {}
     for node in here.where(job):
         log = here.run_folder(node, job) / "output.log"

@@ -1,4 +1,4 @@
-"""`weft cluster ssh`: workers over a real sshd on loopback, each with a token of its own, and ended by `down`."""
+"""`weft cluster ssh`: workers over a real sshd on loopback, each with a separate token; `down` ends them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def door(tmp_path: Path) -> Iterator[Sshd]:
 
 
 def far_weft(home: Path) -> Path:
-    """The command of a machine with a home of its own, as somebody installed it there."""
+    """The command of a machine with a separate home, as installed there."""
     home.mkdir()
     folders = {"XDG_STATE_HOME": f"{home}/s", "XDG_RUNTIME_DIR": f"{home}/r", "XDG_CONFIG_HOME": f"{home}/c"}
     env = " ".join(f"{key}={shlex.quote(value)}" for key, value in {**folders, "HOME": str(home)}.items())

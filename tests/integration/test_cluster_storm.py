@@ -1,6 +1,6 @@
 """Everything at once: a real cluster whose server, agents and jobs are killed at random and whose connections are cut,
 held up and delayed, while jobs of one GPU and gangs run. Afterwards no job is lost, none ran twice at once, every exit
-code is right, nobody is left, and the journal says what the scheduler says.
+code is right, no process is left, and the journal agrees with the scheduler.
 
 WEFT_STORM_SEED=N plays another seed, WEFT_STORM_ROUNDS=N more or fewer rounds.
 """
@@ -96,7 +96,7 @@ def _settle(here: Cluster, storm: Storm, feeder: Feeder, note: Callable[[str], N
 
 @contextmanager
 def _told_of(here: Cluster, book: Book) -> Iterator[None]:
-    """What went on, if it does not end well."""
+    """Print what happened if the storm fails."""
     try:
         yield
     except BaseException:

@@ -41,7 +41,7 @@ MAX_WAITING = 10
 
 @dataclass
 class Faults:
-    """What goes wrong, one after the other. Each fault is undone a little later."""
+    """The faults, one after the other. Each is undone a little later."""
 
     here: Cluster
     book: Book
@@ -123,7 +123,7 @@ class Faults:
                 os.kill(line.pid, signal.SIGKILL)
 
     def kill_shim(self) -> None:
-        """Whether its worker is there or not."""
+        """Kill a shim, whether its worker is alive or not."""
         for line in self._one_of(self.book.living_leaders()):
             self.seen["kill -9 of a shim"] += 1
             self.note(f"kill -9 of the shim of run {line.run} of job {line.job}, rank {line.rank}")

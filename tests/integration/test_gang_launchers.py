@@ -16,7 +16,7 @@ WITH_TORCH = os.path.join(os.path.dirname(sys.executable), "torchrun")
 
 
 def gang(folder: Path, *argv: str, gpus: int = 1, per_gpu: bool = False) -> tuple[list[int | None], list[str]]:
-    """How the parts ended, and what all of them wrote."""
+    """Return how the parts ended, and the output of all of them."""
     path = os.pathsep.join([str(TESTS), *(each for each in sys.path if each)])
     with nowhere_else() as prefix:
         command = [*prefix, sys.executable, str(TESTS / "support" / "gang_driver.py"), str(folder), str(gpus),

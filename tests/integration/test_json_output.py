@@ -1,4 +1,4 @@
-"""What --json prints, compared with what an earlier version printed: keys, their order, and values.
+"""The output of --json, compared with that of an earlier version: keys, their order, and values.
 
 `WEFT_RECORD=1 pytest tests/integration/test_json_output.py` writes the recordings again. Fields may be added; all
 other changes raise the schema's number.

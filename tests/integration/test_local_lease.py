@@ -1,4 +1,4 @@
-"""Runs that may go on only for as long as somebody says so: real processes, real clock."""
+"""Runs with a lease, which end unless it is extended: real processes, real clock."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import asyncio
 import json
 from pathlib import Path
 
+from support.file_opens import opens_of
 from support.process_engine import desk, gone, shell, until
 from weft.engines.process import lease
 from weft.engines.process.shim.process_id import is_alive
@@ -22,12 +23,13 @@ def lend(folder: Path, seconds: float) -> str:
 def test_a_run_whose_lease_is_extended_lives_on_and_ends_by_itself(tmp_path: Path) -> None:
     async def scene() -> None:
         async with desk(tmp_path) as found:
-            found.engine.start(shell("while ! [ -e ../../../enough ]; do sleep 0.05; done", lease=lend(tmp_path, 1.0)))
+            found.engine.start(shell("while ! [ -e ../../../enough ]; do sleep 0.05; done", lease=lend(tmp_path, 2.0)))
             run = await found.started()
-            first = lease.now()
-            while lease.now() < first + 4.0:  # four times what it was first given
-                lend(tmp_path, 3.0)
-                await asyncio.sleep(0.2)
+            first_end = lease.read(str(tmp_path / "lease"))
+            path = Path(lend(tmp_path, 60.0))
+            with opens_of(path) as looks:
+                await until(lambda: looks() > 0)  # the shim reads the lease again once the first one is over
+            assert lease.now() > first_end
             assert is_alive(run.leader)
             (tmp_path / "enough").touch()
             ended = await found.exited()

@@ -1,4 +1,4 @@
-"""What servers and workers print where nobody looks at a terminal, and how a cluster of many nodes ends."""
+"""Messages of servers and workers whose output is no terminal, and the end of a cluster of many nodes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who may read the metrics of a server: on loopback everyone, elsewhere holders of a token, over TLS."""
+"""Access to the metrics of a server: on loopback for everyone, elsewhere with a token, over TLS."""
 
 from __future__ import annotations
 

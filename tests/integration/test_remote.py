@@ -1,4 +1,4 @@
-"""Commands and Python against a scheduler on a port, as its owner and as others; and what is said if it cannot be."""
+"""Commands and Python calls to a scheduler on a port, as its owner and as other users; and the errors if it fails."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def door() -> Iterator[Gate]:
 
 
 def run(gate: Gate, *words: str, env: dict[str, str] | None = None, code: int = 0, stdin: str = "") -> str:
-    """What it says: stdout where it went well, stderr where not."""
+    """Return its output: stdout if it succeeded, stderr if not."""
     at = () if words[0] == "auth" else ("--scheduler", str(gate.where))
     done = gate.weft(words[0], *at, *words[1:], env=env, stdin=stdin)
     assert done.returncode == code, f"{words}: {done.returncode}: {done.stdout}{done.stderr}"

@@ -1,4 +1,4 @@
-"""What a scheduler answers about jobs."""
+"""Answers of a scheduler about jobs."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ def test_a_job_that_is_to_be_tried_later_waits_longer_each_time() -> None:
 
 
 def delays(here: Site, job: str) -> list[float]:
-    """As they were journalled; each next run really waited so long."""
+    """The delays as journalled; each next run really waited for this long."""
     with SqliteJournal(here.paths.journal_url, readonly=True) as journal:
         facts = [fact for fact in journal.read() if isinstance(fact, Start | Exited) and fact.job == job]
     for one, other in pairwise(facts):

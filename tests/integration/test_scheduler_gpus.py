@@ -132,7 +132,7 @@ def test_what_a_job_really_needs_is_what_it_holds(here: Site, driver: Driver) ->
 
 
 def _pid(here: Site, job: str) -> int | None:
-    """Of the command itself."""
+    """Return the pid of the command itself."""
     path = here.paths.jobs / job / "1" / "started.json"
     return int(json.JSONDecoder().raw_decode(path.read_text())[0]["leader"][1]) if path.exists() else None
 

@@ -1,4 +1,4 @@
-"""What is numbered stays so: GPUs as the driver counts them, jobs whatever was forgotten."""
+"""Numbers stay: GPUs have the driver's, and no id of a job is used twice, purged jobs included."""
 
 from __future__ import annotations
 

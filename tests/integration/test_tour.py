@@ -1,4 +1,4 @@
-"""What `make run` shows of real jobs."""
+"""The tours of `make run`, with real jobs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def tour(tmp_path: Path, name: str) -> str:
-    """What a tour prints, with the `weft` of this source."""
+    """Return the output of a tour, with the `weft` of this source."""
     binaries = tmp_path / "bin"
     binaries.mkdir()
     (binaries / "weft").write_text(f'#!/bin/sh\nexec {sys.executable} -m weft "$@"\n')

@@ -30,7 +30,7 @@ SLOW = (
     "pathlib", "textwrap", "shutil", "google.protobuf.internal.python_message", "weft.engines", "weft.server",
     "weft.model.job",
 )  # fmt: skip
-"""What a call to the scheduler of a cluster does not need."""
+"""Modules that a call to the scheduler of a cluster does not need."""
 
 
 @pytest.fixture(scope="module", params=[True, False], ids=["TLS", "plain"])

@@ -1,4 +1,4 @@
-"""Who may see and change what on the web page: one test for each rule, by plain HTTP against a real page."""
+"""Access rules of the web page: one test each, by plain HTTP against a real page."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is beside a task while it runs, as a process of its own: how it judges, what it writes, whom it signals."""
+"""The keeper of a workspace's task, a separate process: its verdicts, its files and its signals."""
 
 from __future__ import annotations
 

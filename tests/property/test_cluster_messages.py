@@ -20,7 +20,7 @@ WORDS = texts("1", "2", "3", "n0", "n1", "i", "h", "h1", "c", "", "../x", "Dirty
 
 
 def likely() -> st.SearchStrategy[AgentMessage]:
-    """What an agent would say, to get further than the door."""
+    """Messages of an agent, to get past the authentication."""
     phases = st.sampled_from([RunNews.ORDERED, RunNews.STARTED, RunNews.ENDED])
     run = st.builds(
         lambda job, run, phase, code: AgentMessage(

@@ -153,7 +153,7 @@ class Anything(RuleBasedStateMachine):
 
     @rule(index=which)
     def forget(self, index: int) -> None:
-        """Only those that ended long ago: whoever counts the journal has counted them."""
+        """Purge a job, except where the journal is counted."""
         if (job := self.pick(index)) is not None and not isinstance(self, Counted):
             self.tell(Purged(self.rig.now, (job,)))
 
@@ -324,7 +324,7 @@ class Protected(Rig):
 
 
 class Restarted(Rig):
-    """With a scheduler beside it that is restored from the journal before every step."""
+    """With a second scheduler that is restored from the journal before every step."""
 
     def tell(self, *events: Event) -> list[Decision]:
         twin = self.fresh()
@@ -336,7 +336,7 @@ class Restarted(Rig):
 
 
 class Compacted(Rig):
-    """With a scheduler beside it that is restored from a snapshot before every step."""
+    """With a second scheduler that is restored from a snapshot before every step."""
 
     def tell(self, *events: Event) -> list[Decision]:
         twin = self.fresh()
@@ -363,7 +363,7 @@ class Shortened(Rig):
 
 
 class Doubled(Rig):
-    """With a scheduler beside it that sorts everything anew at each step."""
+    """With a second scheduler that sorts everything again at each step."""
 
     def __init__(self, policy: str) -> None:
         self.twin = Scheduler(

@@ -1,4 +1,4 @@
-"""What simple and balanced find through indexes is what looking at every node finds."""
+"""The indexes of simple and balanced find the same node as a search of every node."""
 
 from __future__ import annotations
 

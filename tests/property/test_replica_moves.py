@@ -64,7 +64,7 @@ class Moving(Rig):
         return self.look(super().resize(service, replicas))
 
     def look(self, decisions: list[Decision]) -> list[Decision]:
-        """What was decided at one instant keeps every service served."""
+        """The decisions of one instant keep every service served."""
         for drained in (each for each in decisions if isinstance(each, DrainReplica) and each.why == "replaced"):
             service = self.state.services.of(self.job(drained.job))
             assert service is None or len(service.ready()) >= service.wanted, "a replica was drained too early"

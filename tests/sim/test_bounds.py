@@ -60,7 +60,7 @@ def trace(draw: random.Random, gpus: int) -> list[TraceJob]:
 
 
 def beats(setting: Setting, measured: Callable[[float], bool] = lambda _: True) -> str:
-    """What it does better than is possible; by Muri's rules an end may be moved onto an arrival, by as much as this."""
+    """The part by which a result may beat its bound: by Muri's rules an end may move onto an arrival."""
     assert isinstance(setting.policy, str)
     possible = compute_bounds(setting.jobs, setting.nodes, setting.model, measured)
     record = gather(simulate(setting).journal.read(), since=makespan_since(setting.model))

@@ -1,17 +1,17 @@
-"""1,000 worlds in which everything goes wrong: no job is lost, none has processes of two runs at once, every exit code
-is right, and a restart of the scheduler changes nothing.
+"""1,000 simulated clusters with faults of every kind: no job is lost, none has processes of two runs at once, every
+exit code is right, and a restart of the scheduler changes nothing.
 
-Each seed is a cluster of its own (`tests/clusters`): the real scheduler, roster and agents over a network that loses,
+Each seed is a different cluster (`tests/clusters`): the real scheduler, registry and agents over a network that loses,
 doubles, delays and reorders messages and is cut, also one way; a scheduler that dies, also while it writes to its disk;
 agents and machines that die and come back, and agents that leave in order; shims that are killed; jobs of all sizes
 that fail, are preempted and cancelled. After 200 s all is mended, and everything must come to its end.
 
-A world that fails says its number. It is told again, step by step, by
+A world that fails prints its number. This command plays it again, step by step:
 
     PYTHONPATH=src:tests python -m clusters NUMBER
 
-That such a world would notice is tested, too: rules are broken one at a time (`clusters.mutants`). Of the first 300
-worlds so many noticed:
+Mutation tests show that such a world notices: rules are broken one at a time (`clusters.mutants`). This many of the
+first 300 worlds noticed:
 
 | broken rule               | worlds | broken rule           | worlds |
 |---------------------------|--------|-----------------------|--------|

@@ -52,7 +52,7 @@ def test_srtf_stops_the_longer() -> None:
 
 def test_srtf_by_muris_rules_pays_a_start_at_every_event() -> None:
     """One GPU, a start costs 1 s. At 4 a has done 4 - 1 = 3 of 10; b (3) goes first, to 4 + 3 = 7: the stretch that
-    ends in a completion is free. a is to end at 7 + 7 = 14, but at 9 c arrives and a, though nobody touches it, has
+    ends in a completion is free. a is to end at 7 + 7 = 14, but at 9 c arrives and a, which stays, has
     done only 2 - 1 = 1 of its 7: 9 + 6 = 15. c: 15 + 20 = 35."""
     each = profile(0.25, 0.5, 0.25, start=1)
     jobs = [traced("a", 0, 10, profile=each), traced("b", 4, 3, profile=each), traced("c", 9, 20, profile=each)]

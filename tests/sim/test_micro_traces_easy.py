@@ -1,4 +1,4 @@
-"""Hand-computed micro-traces of backfill: one reservation for the first that does not fit, whoever orders them."""
+"""Hand-computed micro-traces of backfill: one reservation for the first job that does not fit, under each policy."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_who_would_delay_the_reservation_waits(policy: str) -> None:
 
 @pytest.mark.parametrize("policy", WITH_BACKFILL)
 def test_only_one_reservation_where_ends_are_unknown(policy: str) -> None:
-    """Nodes of 2 and 4; nobody knows an end. a holds n0, b three GPUs of n1. The first that does not fit is promised
+    """Nodes of 2 and 4; no end is known. a holds n0, b three GPUs of n1. The first that does not fit is promised
     n0, the second, which would need n1, nothing: c may have what is left of n1."""
     rig = Rig(policy, [node("n0", 2), node("n1", 4)])
     rig.submit(Job("a", 2, user="a"), Job("b", 3, user="b"))

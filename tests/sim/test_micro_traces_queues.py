@@ -123,7 +123,7 @@ def test_gittins_index_by_hand() -> None:
 
 
 def test_gittins_stops_who_is_likely_to_go_on_for_long() -> None:
-    """One GPU, services log-normal with median 10 and mean 100: whoever has had 10 s is likely to need far more, so
+    """One GPU, services log-normal with median 10 and mean 100: a job that has had 10 s is likely to need far more, so
     the newcomer takes over at 20. Looked at in steps of 10 s."""
     jobs = [traced("a", 0, 100), traced("b", 20, 5)]
     done = record(grid(1, 1), jobs, "gittins:quantum=10:median=10:mean=100", model="muri")
@@ -131,8 +131,8 @@ def test_gittins_stops_who_is_likely_to_go_on_for_long() -> None:
 
 
 def test_gittins_learns_who_goes_on_for_long() -> None:
-    """One GPU. Of 40 jobs every other takes 10 s, the others 1000. Whoever has had 20 s, two quanta, is then
-    known to need 980 more: x, which has, is stopped by y: half of those like it are done after 10 s."""
+    """One GPU. Of 40 jobs every other takes 10 s, the others 1000. A job that has had 20 s, two quanta, is
+    then known to need 980 more: x, which has, is stopped by y: half of those like it are done after 10 s."""
     past = [traced(f"p{n}", 2000.0 * n, 10 if n % 2 else 1000) for n in range(40)]
     jobs = [*past, traced("x", 100_000, 500), traced("y", 100_020, 10)]
     done = record(grid(1, 1), jobs, "gittins:quantum=10", model="muri")

@@ -1,4 +1,4 @@
-"""Random clusters and traces: all that can run runs, no GPU is given twice, and sorting anew changes nothing."""
+"""Random clusters and traces: all jobs that can run do, no GPU is given twice, and sorting again changes nothing."""
 
 from __future__ import annotations
 

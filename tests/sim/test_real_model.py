@@ -1,4 +1,4 @@
-"""What a run costs in the real model: starts, checkpoints, distance, weaves."""
+"""The costs of a run in the real model: starts, checkpoints, distance, weaves."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_members_of_a_weave_by_tokens_have_rates_of_their_own() -> None:
 
 @pytest.mark.parametrize("model", ["real", "muri"])
 def test_contention_slows_members_by_tokens_down(model: Model) -> None:
-    """Muri's factor for two is 1.33/1.015. Each of two jobs that load data all the time has a lane of its own."""
+    """Muri's factor for two is 1.33/1.015. Each of two jobs that load data all the time has a separate lane."""
     jobs = [traced(name, 0, 10, profile=profile(9, 1, 0)) for name in ("a", "b")]
     free = record(grid(1, 1), jobs, "muri-s", model=model, order="fair")
     slow = record(grid(1, 1), jobs, "muri-s", model=model, order="fair", contention="muri")
@@ -101,14 +101,14 @@ def test_contention_slows_members_by_tokens_down(model: Model) -> None:
 
 @pytest.mark.parametrize("policy", ["themis", "muri-s", "muri-l"])
 def test_the_first_job_of_an_idle_cluster_starts_at_once(policy: str) -> None:
-    """Planning now and then must not keep anybody waiting for GPUs that nobody has."""
+    """Planning now and then must not keep a job waiting for GPUs that no job has."""
     done = record(grid(1, 2), [traced("a", 0, 10), traced("b", 5, 10)], policy)
     assert done.first_starts() == {"a": 0, "b": 5}
 
 
 @pytest.mark.parametrize("policy", ["fifo", "srtf", "las", "themis", "muri-s", "muri-l"])
 def test_running_jobs_stay_where_they_are(policy: str) -> None:
-    """When a leaves the first node, nobody moves there."""
+    """When a leaves the first node, no job moves there."""
     jobs = [traced("a", 0, 400, gpus=4), traced("b", 1, 2000, gpus=4), traced("c", 2, 2000, gpus=4)]
     done = record(grid(3, 4), jobs, policy, placement="yarn")
     assert [fact for fact in done.facts if isinstance(fact, Stop)] == []

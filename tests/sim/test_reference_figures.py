@@ -131,6 +131,6 @@ def test_the_testbed_trace(policy: str, expected: float) -> None:
 
 @pytest.mark.parametrize("policy", ["muri-s", "muri-l"])
 def test_weaving_beats_the_same_order_without(policy: str) -> None:
-    """What the paper claims: by a factor of about two, on the testbed's trace too."""
+    """The claim of the paper: by a factor of about two, on the testbed's trace too."""
     assert figures("trace3", "srsf")[0] > 1.5 * figures("trace3", policy)[0]
     assert figures("cluster_trace", "srsf")[0] > 1.5 * figures("cluster_trace", policy)[0]

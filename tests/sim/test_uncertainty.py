@@ -287,7 +287,7 @@ def test_without_history_srsf_is_fifo_among_jobs_that_never_ran() -> None:
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("kind", ["lognormal:0.5", "unknown"])
 def test_the_truth_does_not_show_before_the_end(policy: str, model: Model, kind: str) -> None:
-    """What is told at submission is not the truth, and what is told later is between the estimate and nothing."""
+    """The estimate at submission is not the truth, and later ones are between the estimate and nothing."""
     nodes, jobs = grid(2, 8), small().jobs[:60]
     unsure = Uncertainty(kind, mtbf_s=9000, repair_s=900, crash_rate=0.1)
     outcome = simulate(Setting(nodes, jobs, policy, model=model, seed=1, uncertainty=unsure))

@@ -1,4 +1,4 @@
-"""What the processes of jobs wrote down of themselves, and what was done to them: the truth, whatever anybody says."""
+"""Records that the processes of jobs wrote of themselves and of their faults, independent of the scheduler."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Book:
         return [" ".join(line) for line in self._lines("overlap")]
 
     def codes(self) -> dict[RunKey, dict[int, int]]:
-        """Of runs that ended by themselves, by rank: with which code."""
+        """Return the exit codes of runs that ended by themselves, by rank."""
         found: dict[RunKey, dict[int, int]] = {}
         for job, run, rank, code in self._lines("end"):
             found.setdefault((job, int(run)), {})[int(rank)] = int(code)

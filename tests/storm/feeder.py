@@ -1,4 +1,4 @@
-"""Submits jobs through thick and thin: each with a key, again and again until it is told that it was taken."""
+"""Submit jobs during faults: each with a key, repeated until the scheduler confirms it."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Feeder:
 
     @property
     def waiting(self) -> int:
-        """How many jobs have not begun a run."""
+        """Return the number of jobs that have not begun a run."""
         return self._made - len({line.job for line in self._book.begins()})
 
     def _submit_all(self) -> None:
@@ -73,7 +73,7 @@ class Feeder:
                         break
 
     def rows(self) -> dict[JobId, dict[str, Any]]:
-        """What the scheduler answers of all of them; empty: it does not."""
+        """Return the scheduler's answer about all of them; empty: it does not answer."""
         with self._here.channel() as call:
             try:
                 found = json.loads(call("Query")(QueryRequest(what="job", jobs=sorted(self.jobs)), timeout=60.0).json)

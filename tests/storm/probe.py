@@ -1,7 +1,7 @@
-"""A job that tells on whoever runs it: `python probe.py BOOK SECONDS CODE` writes into one book, shared by all jobs,
-when each of its processes begins and ends, and whom it finds alive that should not be: another run of the same job, or
-anybody else on its GPUs. Each writes first and looks then: of two that live at the same time, at least one sees the
-other."""
+"""A job that checks how it is run: `python probe.py RECORDS SECONDS CODE` writes into a file shared by all jobs when
+each of its processes begins and ends, and which processes it finds that should not be there: another run of the same
+job, or another job on its GPUs. Each writes first and then looks: of two that live at the same time, at least one sees
+the other."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A way to a port of this machine that can be made bad: a small TCP proxy in a thread of its own."""
+"""A small TCP proxy in a thread, which can delay and cut connections to a port of this machine."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ RESET = struct.pack("ii", 1, 0)
 
 
 class Proxy:
-    """What is held up is not lost: it arrives when the way is open again, as late as that is. That is what TCP makes of
+    """Data that is held up is not lost: it arrives late, when the way is open again, as TCP does with
     packets that vanish."""
 
     def __init__(self, target: int) -> None:
@@ -55,7 +55,7 @@ class Proxy:
         self._do(lambda: self._hold(ways))
 
     def delay(self, seconds: float) -> None:
-        """Whatever is sent takes so long, one piece after the other."""
+        """Delay everything that is sent by this long, one piece after the other."""
         self._do(lambda: setattr(self, "_delay_s", seconds))
 
     def mend(self) -> None:

@@ -1,4 +1,4 @@
-"""What must hold once a storm is over."""
+"""Checks after a storm."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def judge(here: Cluster, book: Book, jobs: Mapping[JobId, Work], rows: Mapping[J
 
 
 def _none_lost(facts: Sequence[Fact], jobs: Mapping[JobId, Work]) -> None:
-    """What was submitted is there, once."""
+    """Check that every submitted job is there, once."""
     submitted = [fact.job.id for fact in facts if isinstance(fact, Submitted)]
     assert sorted(submitted) == sorted(jobs)
 

@@ -1,5 +1,4 @@
-"""What goes wrong in a storm, round after round: drawn from its seed. What a seed does is the same every time; how it
-goes is up to the machine."""
+"""The faults of a storm in each round, drawn from its seed. A seed draws the same faults; their timing varies."""
 
 from __future__ import annotations
 
@@ -23,12 +22,12 @@ LEASE_S = 5
 MARGIN_S = 7
 GPUS = 2
 MOST_OUT = 2
-"""Of the nodes, at a time: something goes on elsewhere."""
+"""The nodes with faults at a time: the others continue."""
 
 
 @dataclass
 class Storm:
-    """Three nodes, each behind a proxy of its own; each fault lasts for some rounds."""
+    """Three nodes, each behind a separate proxy; each fault lasts for some rounds."""
 
     here: Cluster
     book: Book
@@ -36,7 +35,7 @@ class Storm:
     note: Callable[[str], None]
     proxies: dict[str, Proxy] = field(default_factory=dict)
     _mending: dict[str, tuple[int, Callable[[], None]]] = field(default_factory=dict)
-    """Of what is broken: in which round it is mended, and how."""
+    """For each fault, the round in which it is undone, and how."""
     _round: int = 0
 
     def open(self, *nodes: str) -> None:
@@ -122,7 +121,7 @@ class Storm:
                 os.kill(line.pid, signal.SIGKILL)
 
     def _kill_shim(self) -> None:
-        """Where there is an agent: it sees to what the shim leaves behind. Without either, nobody would."""
+        """Kill a shim where there is an agent, which ends what the shim leaves behind."""
         living = [line for line in self.book.living_leaders() if line.node in self.here.processes]
         if living:
             line = self.chance.choice(living)

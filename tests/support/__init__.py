@@ -1,1 +1,1 @@
-"""What tests share: builders, real schedulers and clusters in temporary folders, and checks."""
+"""Helpers of tests: builders, real schedulers and clusters in temporary folders, and checks."""

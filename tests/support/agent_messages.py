@@ -62,14 +62,14 @@ def line(reply: Reply) -> str:
 
 
 class Room:
-    """A scheduler with its roster; all that is said is journalled at once."""
+    """A scheduler with its registry; all messages are journalled at once."""
 
     def __init__(self, policy: str = "fifo", cluster: str = "") -> None:
         self.rig, self._cluster = Rig(policy), cluster
         self.now, self.heartbeats = 100.0, 1.0
         self.registry = self._registry()
         self.words: list[str] = []
-        """Of those that were refused."""
+        """The reasons of refused connections."""
 
     def _registry(self) -> NodeRegistry:
         return NodeRegistry(

@@ -64,7 +64,7 @@ def profile(data: float, gpu: float, network: float, *, solo: float | None = Non
 def traced(
     id: str, submit_s: float, iterations: int, *, gpus: int = 1, profile: Profile | None = None, **rest: Any
 ) -> TraceJob:
-    """A job of a trace: so many iterations, of a second each unless its profile says otherwise."""
+    """A job of a trace: this many iterations, of a second each unless its profile says otherwise."""
     shape = profile or Profile("m", 1.0, 0.25, 0.5, 0.25)
     work_s = iterations * shape.iteration_s
     job = Job(id, gpus, declared_s=work_s, iterations=iterations, profile=shape, **rest)
@@ -129,7 +129,7 @@ class Rig:
         return decisions
 
     def resize(self, service: str, replicas: int) -> list[Decision]:
-        """What an autoscaler makes of the load."""
+        """Set the number of replicas of a service, as an autoscaler does."""
         decisions = list(self.scheduler.resize(self.now, service, replicas))
         self.facts += decisions
         self.alarm = self.scheduler.alarm
@@ -180,7 +180,7 @@ class Rig:
         return decisions
 
     def acknowledge(self) -> list[Decision]:
-        """Whoever was told to start works, whoever was told to stop has left."""
+        """Let the runs of Start decisions begin, and those of Stop decisions exit."""
         events: list[Event] = []
         for job in self.state.active.values():
             if job.status == "starting":
@@ -205,7 +205,7 @@ Step = tuple[list[Event], list[Decision]]
 
 @dataclass
 class Recording:
-    """What was told to the scheduler, step by step, and what it decided."""
+    """The events given to the scheduler, step by step, and its decisions."""
 
     setting: Setting
     scheduler: Scheduler

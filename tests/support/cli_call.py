@@ -13,7 +13,7 @@ Capture = pytest.CaptureFixture[str]
 
 
 def fails(capsys: Capture, *words: str, code: int = 2) -> str:
-    """What it says on stderr; nothing is on stdout."""
+    """Return its message on stderr; nothing is on stdout."""
     assert main(words) == code
     out, err = capsys.readouterr()
     assert out == ""

@@ -28,7 +28,7 @@ PAGES = [
 ]
 PATIENCE_S = 60
 COLUMN, LINE = ["CPU", "s"], ["CPU", "seconds"]
-"""What is different each time."""
+"""Output that differs each time."""
 LINES, COLUMNS = 50, 120
 
 
@@ -72,7 +72,7 @@ def install(site: Path) -> dict[str, str]:
 
 
 def run(command: str, env: dict[str, str], folder: Path) -> str:
-    """What a reader sees on a terminal without colours, in a folder of his own."""
+    """Return what a reader sees on a terminal without colours, in an empty folder."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", LINES, COLUMNS, 0, 0))
     words = ["bash", "-c", command]

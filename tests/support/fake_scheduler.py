@@ -48,7 +48,7 @@ PORT_OPTIONS = [*OPTIONS]
 
 @dataclass
 class Head:
-    """Welcomes whoever comes and answers heartbeats; confirms ends where `confirms`."""
+    """Welcome every agent and answer heartbeats; confirm ends where `confirms`."""
 
     lease_s: float = 60.0
     heartbeat_s: float = 0.2
@@ -199,7 +199,7 @@ class Site:
 
 @asynccontextmanager
 async def head(root: Path, **settings: Any) -> AsyncIterator[Site]:
-    """At the end, whatever still runs is killed by its lease: nobody lends to it any more."""
+    """At the end, the lease kills all runs: it is no longer extended."""
     made = Site(root, Head(**settings))
     await made.head.open()
     try:

@@ -1,6 +1,6 @@
 """`gang_driver.py FOLDER GPUS PER_GPU COMMAND...`: two engines as two nodes of one gang; prints how each part ended.
 
-A process of its own, so that it can be put where nothing but the loopback is.
+A separate process, so that it can run in a network namespace with nothing but the loopback.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ class Seen:
 
 @dataclass
 class Replica:
-    """What one replica saw and did."""
+    """The requests and answers of one replica."""
 
     name: str = "replica"
     port: int = 0

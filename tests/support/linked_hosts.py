@@ -25,7 +25,7 @@ class Host:
 
     @property
     def prefix(self) -> tuple[str, ...]:
-        """What a command must begin with to be run there."""
+        """The words that a command begins with to run there."""
         return ("nsenter", f"--target={self.pid}", "--net", "--uts", "--mount", "--")
 
     def run(self, *words: str) -> None:

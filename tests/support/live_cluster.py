@@ -43,9 +43,9 @@ class Cluster:
     env: dict[str, str] = field(repr=False)
     metrics_port: int
     prefix: tuple[str, ...] = ()
-    """What commands begin with, such as one that enters a network namespace."""
+    """The words that commands begin with, such as a command that enters a network namespace."""
     options: tuple[str, ...] = ()
-    """Of the server, whenever it is started."""
+    """Flags of the server, whenever it is started."""
     processes: dict[str, subprocess.Popen[str]] = field(default_factory=dict)
 
     # ---- its processes
@@ -60,7 +60,7 @@ class Cluster:
         return self.start("server", "server", *ports, *self.options)
 
     def work(self, *names: str, gpus: int = 2) -> None:
-        """Workers, each with so many GPUs."""
+        """Start workers, each with this many GPUs."""
         for name in names:
             self.start(name, "worker", "--id", name, "--gpus", ",".join(map(str, range(gpus))))
         until(lambda: set(names) <= self.connected())
@@ -94,12 +94,12 @@ class Cluster:
         return (self.root / f"{name}.out").read_text()
 
     def memory_mb(self) -> float:
-        """That the server has."""
+        """Return the resident memory of the server."""
         lines = Path(f"/proc/{self.processes['server'].pid}/status").read_text().splitlines()
         return next(int(line.split()[1]) / 1024 for line in lines if line.startswith("VmRSS"))
 
     def close(self) -> None:
-        """Ends the jobs, then whoever runs them."""
+        """End the jobs, then the workers and the server."""
         if not self.processes:
             return
         with contextlib.suppress(Exception):
@@ -182,7 +182,7 @@ class Cluster:
         return Address("localhost", self.port)
 
     def credentials(self) -> Credentials:
-        """Of the server's own user."""
+        """Return the credentials of the server's user."""
         return Credentials((self.folder / "token").read_text().strip())
 
     @contextlib.contextmanager

@@ -75,7 +75,7 @@ class Site:
         until(lambda: not is_alive(pid) and self._is_unlocked())
 
     def _is_unlocked(self) -> bool:
-        """Its threads may take a moment longer to go, and hold the lock so long."""
+        """Its threads may take a moment longer to end, and hold the lock meanwhile."""
         with open(self.paths.lock) as lock:
             try:
                 fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)

@@ -29,7 +29,7 @@ def need_mpirun() -> None:
 
 @contextmanager
 def nowhere_else() -> Iterator[tuple[str, ...]]:
-    """What a command must begin with to be run in there."""
+    """The words that a command begins with to run in there."""
     script = "ip link set lo up && echo ready && exec sleep infinity"
     command = ["unshare", "--net", "sh", "-c", script]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as holder:

@@ -11,7 +11,7 @@ from weft.engines.process.shim.process_tree import descendants, list_processes
 
 
 def tree(*roots: int) -> list[int]:
-    """The processes below these, each before its parent: a job's exit is known before the node is told."""
+    """Return the processes below these, each before its parent: a job's exit is known before the node's."""
     return [stat.pid for stat in reversed(descendants(roots, list_processes()))]
 
 

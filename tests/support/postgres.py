@@ -119,7 +119,7 @@ def _as_other_user() -> dict[str, Any]:
 
 @contextlib.contextmanager
 def postgres(**settings: str) -> Iterator[Postgres]:
-    """Start a database server with these settings of its own."""
+    """Start a database server with these settings."""
     need_postgres()
     root = Path(tempfile.mkdtemp(prefix="weft-postgres-"))
     other = _as_other_user()

@@ -17,7 +17,7 @@ from support.local_scheduler import until
 from support.loopback_namespace import needed, nowhere_else
 
 RAY = Path(os.environ.get("WEFT_TEST_RAY", Path(__file__).parents[2] / ".venv" / "ray" / "bin" / "ray"))
-"""Ray has a virtual environment of its own: Weft does not import it."""
+"""Ray has a separate virtual environment: Weft does not import it."""
 PORT, DASHBOARD = 6390, 8265
 START_S = 180.0
 SCRIPT = """\

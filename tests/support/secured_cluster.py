@@ -25,7 +25,7 @@ from weft.server.auth.tokens import Tokens
 
 @dataclass
 class Gate:
-    """A scheduler behind its doors, and the environment of its own user."""
+    """A scheduler with TLS and tokens, and the environment of its user."""
 
     root: Path
     where: Address
@@ -49,7 +49,7 @@ class Gate:
             tokens.close()
 
     def credentials(self, role: Role = "user", user: str = "ada", node: str = "") -> Credentials:
-        """Of somebody who has joined."""
+        """Return the credentials of a user who has joined."""
         tokens = Tokens(self.folder)
         try:
             return Credentials(tokens.join(self.invited(role, user), node)[0], self.ca())

@@ -1,4 +1,4 @@
-"""Jobs that share a GPU: `train` is a plain torch script, `serve` marks batches until it is told to stop."""
+"""Jobs that share a GPU: `train` is a plain torch script, `serve` marks batches until SIGTERM."""
 
 from __future__ import annotations
 

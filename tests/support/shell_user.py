@@ -1,4 +1,4 @@
-"""Somebody with an empty home who types commands: for tests of what a person does."""
+"""A user with an empty home who types commands."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from support.plain_env import plain_env
 
 @dataclass
 class Person:
-    """Somebody with an empty home, and what they type."""
+    """A user with an empty home, and the commands they type."""
 
     root: Path
     env: dict[str, str]

@@ -1,4 +1,4 @@
-"""What must hold of a state whatever happened, and a state as plain values, to compare two of them."""
+"""Invariants of a state, and a state as plain values, to compare two of them."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def _node_needs(state: State) -> None:
 
 
 def _counts(state: State) -> None:
-    """What the index of free GPUs says is what the jobs' slots say."""
+    """Check that the index of free GPUs agrees with the jobs' slots."""
     found = holders(state)
     assert state.gpus == len(found)
     idle, soon = (state.resources.free_for(plain_shape(1), after_release=soon).count for soon in (False, True))
@@ -162,7 +162,7 @@ def snapshot(state: State) -> dict[str, Any]:
 
 
 def check_tally(state: State, facts: Iterable[Fact]) -> None:
-    """What is counted of a journal is what the state makes of it, and what the journal says by itself."""
+    """Check that the figures of a journal agree with those of the state, and with the journal itself."""
     facts = list(facts)
     record = gather(facts)
     preempted = _preemptions(facts)
@@ -187,7 +187,7 @@ def check_tally(state: State, facts: Iterable[Fact]) -> None:
 
 
 def _preemptions(facts: Iterable[Fact]) -> Counter[JobId]:
-    """Of each job: runs told to make room that then left."""
+    """Return for each job the runs that were preempted and then left."""
     told: dict[JobId, Stop] = {}
     running: dict[JobId, int] = {}
     cancelled: set[JobId] = set()

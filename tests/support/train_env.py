@@ -48,7 +48,7 @@ class Listener:
         return found
 
     def rest(self) -> list[dict[str, Any]]:
-        """What has arrived by now."""
+        """Return the messages that have arrived by now."""
         assert self._socket is not None
         self._socket.settimeout(0.0)
         found = []

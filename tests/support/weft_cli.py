@@ -48,7 +48,7 @@ class Weft:
         return dict(found)
 
     def fails(self, *words: str, code: int = 2) -> str:
-        """What it says on stderr; nothing is on stdout, nothing is queued."""
+        """Return its message on stderr; nothing is on stdout, nothing is queued."""
         before = self.json("queue", "-a", "--limit", "10000")["jobs"]
         out, err = self(*words, code=code)
         assert out == ""

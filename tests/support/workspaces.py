@@ -28,7 +28,7 @@ name=$(basename "$2" .yml)
 echo "$name $CUDA_VISIBLE_DEVICES $$" >> ran
 exec sh "$2"
 """
-"""What runs a config: says so, then does what the config says. `$1` is --config_path."""
+"""The program that runs a config: it records itself, then does what the config says. `$1` is --config_path."""
 
 
 @dataclass
@@ -71,7 +71,7 @@ class Folder:
         return self.states()
 
     def ran(self) -> list[list[str]]:
-        """What has been started so far: name, GPU and pid of each."""
+        """Return the tasks that have started so far: name, GPU and pid of each."""
         with contextlib.suppress(FileNotFoundError):
             return [line.split(" ") for line in (self.home / "ran").read_text().splitlines()]
         return []

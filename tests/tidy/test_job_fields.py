@@ -36,13 +36,13 @@ NODES = [Node(name, (Gpu("A100", 1000), Gpu("A100", 1000)), cpus=8) for name in 
 MACHINE = discover("n1", NoDriver("none"), DeclaredGpus((0, 1)))
 NEEDS: dict[str, dict[str, Given]] = {"gpu_ids": {"node": "n1"}, "gpu_choice": {"node": "n1"}}
 NEEDS |= {"mount": {"image": "x"}, "runtime": {"image": "x"}}
-"""What a field needs beside it."""
+"""The other keys that a field needs."""
 PER_RUN = {
     "epoch", "job", "run", "user", "gpus", "gang", "rank", "array_index", "array_size", "array_first",
     "array_last", "checkpoint", "cpu_limit",
     "weave", "gpu_share", "gpu_request", "health",
 }  # fmt: skip
-"""What a launch message holds of the run, or of the job's place in an array, not of its description."""
+"""Parts of a launch message that describe the run, or the job's place in an array, not the job."""
 IDS = [field.key for field in FIELDS]
 
 

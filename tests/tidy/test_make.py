@@ -1,4 +1,4 @@
-"""What the make targets for a cluster mean, word for word."""
+"""The commands of the make targets for a cluster, word for word."""
 
 from __future__ import annotations
 

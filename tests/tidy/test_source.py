@@ -74,7 +74,7 @@ def imports(module: ast.Module) -> Iterator[tuple[int, str]]:
 
 
 def project_files() -> list[Path]:
-    """What is or would be committed; without git, everything that is not made by a tool."""
+    """Return all files that are or would be committed; without git, all that no tool has made."""
     listing = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     try:
         done = subprocess.run(listing, cwd=ROOT, capture_output=True, text=True, check=True)
@@ -95,7 +95,7 @@ def is_generated(path: Path) -> bool:
 
 
 def offences(check: Callable[[Path], Iterator[str]]) -> str:
-    """What a check says about all files; one test per rule, so that each file is parsed once."""
+    """Return the findings of a check in all files; one test per rule, so that each file is parsed once."""
     return "\n".join(f"{name_of(path)}{said}" for path in SOURCES for said in check(path))
 
 

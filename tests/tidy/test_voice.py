@@ -26,6 +26,7 @@ PAGES = [
     *(page for folder in FOLDERS for page in sorted((ROOT / folder).rglob("*")) if page.suffix in SUFFIXES),
 ]
 SOURCES = sorted((ROOT / "src").rglob("*.py"))
+TESTS = sorted((ROOT / "tests").rglob("*.py"))
 BANNED_PHRASES = (
     "whoever", "those who", "nobody", "somebody", "anew", "beside",
     "so many", "so long", "is said", "is told", "of its own",
@@ -66,10 +67,20 @@ def test_source_avoids_banned_phrases() -> None:
     assert not found, found
 
 
+def test_docstrings_of_tests_avoid_banned_phrases() -> None:
+    found = [
+        f"{path.relative_to(ROOT)}:{line}: {text}"
+        for path in TESTS
+        for line, text in docstrings(path.read_text())
+        if BANNED.search(text)
+    ]
+    assert not found, found
+
+
 def test_docstrings_begin_with_a_verb_or_a_noun() -> None:
     found = [
         f"{path.relative_to(ROOT)}:{line}: {text}"
-        for path in SOURCES
+        for path in [*SOURCES, *TESTS]
         for line, text in docstrings(path.read_text())
         if QUESTION.match(text.lstrip())
     ]

@@ -220,7 +220,7 @@ def test_a_file_that_is_not_python_is_refused(tmp_path: Path) -> None:
 
 
 def install(where: Path, package: str, entry: str, monkeypatch: pytest.MonkeyPatch, text: str = OWN) -> None:
-    """A package beside Weft, as pip would leave it."""
+    """Another package, as pip would install it."""
     where.mkdir()
     (where / f"{package}.py").write_text(text)
     info = where / f"{package}-1.0.dist-info"

@@ -1,4 +1,4 @@
-"""What an agent keeps of runs on its disk."""
+"""The state of runs on an agent's disk."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ LAST = RUNS_KEPT + 5
 
 
 def folder_with_runs(tmp_path: Path, untold: int) -> AgentDir:
-    """Of job 7, all of them ended; the scheduler knows of all ends but one."""
+    """Runs of job 7, all of them ended; the scheduler knows of all ends but one."""
     folder = AgentDir(tmp_path / "state", tmp_path / "run")
     folder.make()
     os.makedirs(folder.jobs / "7" / run_files.CHECKPOINTS)

@@ -1,4 +1,4 @@
-"""What jobs wrote, made fit to be read."""
+"""The output of jobs, made safe to print."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the monitor draws."""
+"""The lines that the monitor draws."""
 
 from __future__ import annotations
 

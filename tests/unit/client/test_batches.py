@@ -49,7 +49,7 @@ class Server:
         self.cancelled: list[str] = []
         self.next = 1
         self.fail: dict[int, Exception] = {}
-        """What the nth request is answered with."""
+        """Errors by the number of the request that gets them."""
 
     def send(self, request: SubmitRequest) -> list[str]:
         assert request.ByteSize() <= MAX_REQUEST_BYTES

@@ -1,4 +1,4 @@
-"""What changed since when."""
+"""The log of changes by time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Jobs that come after others, and batches of which only so many go at once."""
+"""Jobs with dependencies, and arrays with a limit of running tasks."""
 
 from __future__ import annotations
 

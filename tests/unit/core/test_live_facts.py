@@ -1,4 +1,4 @@
-"""What only real machines report: blocked GPUs, measured memory, requests to run again, protection from preemption."""
+"""Facts that only real machines report: blocked GPUs, measured memory, requests to run again, protected runs."""
 
 from __future__ import annotations
 

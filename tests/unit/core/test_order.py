@@ -49,7 +49,7 @@ def test_the_kept_order_decides_as_sorting_anew_does(policy: str, seed: int) -> 
 
 
 def walked(rig: Rig) -> list[str]:
-    """Those who wait, in the order in which they start once there is room for all."""
+    """Return the waiting jobs, in the order in which they start once there is room for all."""
     return list(starts(rig.join(node("large", 1000))))
 
 

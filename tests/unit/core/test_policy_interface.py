@@ -1,4 +1,4 @@
-"""What the interface of policies says of a job's work, and a replanner's own wake-up."""
+"""A job's work in the interface of policies, and the wake-up of a replanner."""
 
 from __future__ import annotations
 

@@ -9,9 +9,9 @@ from weft.core.state.state import FOLDS
 from weft.model import FACTS, JobSnapshot
 
 DERIVED = {"id", "gpus", "shape", "wanted_share", "allocation", "place"}
-"""What a restored job gets from its `job`, its allocation from `allocated_mb` and `share`, its place from the order."""
+"""Fields that a restored job gets from its `job`, from `allocated_mb` and `share`, and from its place in the order."""
 OF_THE_SNAPSHOT = {"at", "allocated_mb", "usage"}
-"""What only the snapshot has: its time, the memory of the allocation, and the figures so far."""
+"""Fields that only the snapshot has: its time, the memory of the allocation, and the figures so far."""
 
 
 def test_a_snapshot_has_every_field_of_a_job() -> None:

@@ -1,4 +1,4 @@
-"""What each fact does to a job in each status; whatever is stale or impossible is dropped."""
+"""The effect of each fact on a job in each status; stale and impossible facts are dropped."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ TO: dict[Status, tuple[Fact, ...]] = {
     "failed": (Start(1, "a", 1, ON), Exited(3, "a", 1, "failed")),
     "cancelled": (Cancelled(1, "a"),),
 }
-"""How a job comes to each status."""
+"""The facts by which a job comes to each status."""
 
 
 def state_with(*facts: Fact, job: Job | None = None, nodes: int = 2) -> State:
@@ -138,7 +138,7 @@ def test_a_node_may_come_back_under_its_id_with_other_gpus(gpus: int) -> None:
 
 
 def test_a_lost_run_waits_behind_the_running_ones_of_its_rank() -> None:
-    """Who lost its node must not take the GPUs of its equals."""
+    """A job that lost its node must not take the GPUs of its equals."""
     rig = Rig("tiresias", grid(2, 1))
     rig.submit(Job("a"), Job("b"))
     rig.settle()

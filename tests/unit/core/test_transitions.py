@@ -101,7 +101,7 @@ TO: dict[str, tuple[Fact, ...]] = {
     "failed": (FIRST, Submitted(0, Job("a")), START, Exited(3, "a", 1, "failed")),
     "cancelled": (FIRST, Submitted(0, Job("a")), Cancelled(1, "a")),
 }
-"""How a job comes to each status."""
+"""The facts by which a job comes to each status."""
 
 BY: dict[str, Callable[[State], Fact]] = {
     "NodeJoined": lambda _: NodeJoined(9, Node("n9", (Gpu(),))),

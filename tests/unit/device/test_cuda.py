@@ -25,7 +25,7 @@ class Stream:
 
 
 class Cuda:
-    """What Weft calls of `torch.cuda`; records the current stream and the events."""
+    """The functions of `torch.cuda` that Weft calls; records the current stream and the events."""
 
     def __init__(self) -> None:
         self.current, self.made, self.log = Stream("default"), list[int](), list[str]()

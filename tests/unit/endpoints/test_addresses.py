@@ -1,4 +1,4 @@
-"""Where a scheduler is reached, and whether what is said to it leaves the machine."""
+"""Addresses of schedulers, and whether messages to them leave the machine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the lock of a scheduler tells of it."""
+"""The state of a scheduler as its lock shows it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a run is told about itself."""
+"""The variables that describe a run to its processes."""
 
 from __future__ import annotations
 

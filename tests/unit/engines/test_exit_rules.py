@@ -1,4 +1,4 @@
-"""What each way to end means to the scheduler."""
+"""The outcome of each kind of exit for the scheduler."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ TWO = [
 
 
 def write(path: Path, devices: Any) -> None:
-    """Whole, and with a time of its own, however coarse the clock of the file system."""
+    """Write the whole file, with a new time, however coarse the clock of the file system."""
     beside = path.with_suffix(".new")
     beside.write_text(devices if isinstance(devices, str) else json.dumps({"devices": devices}))
     beside.rename(path)

@@ -1,4 +1,4 @@
-"""What the processes of a gang are told."""
+"""The variables that the processes of a gang get."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a run that shares its GPUs gets when it starts, and what the node says of it."""
+"""Runs that share their GPUs: their variables at the start, and the reports of the node."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a run is made to end, step by step, on a clock that is only a number."""
+"""The escalation of a stop, step by step, on a simulated clock."""
 
 from __future__ import annotations
 

@@ -163,7 +163,7 @@ ADDED: tuple[Fact, ...] = (
     JobSnapshot(7.0, Job("6"), "running", 1, 0.0, 0.0, 1, woven_at=5.0, unwoven="hangs"),
 )  # fmt: skip
 """Facts and fields that the present format gained since its fixtures were recorded: each has its default in them. Add
-yours here, with a value of its own."""
+yours here, with a value that is not the default."""
 
 
 @pytest.fixture(params=JOURNALS)

@@ -1,4 +1,4 @@
-"""Whether a journal's file is sound, and what is said where it is not."""
+"""Checks of a journal's file, and their messages."""
 
 from __future__ import annotations
 

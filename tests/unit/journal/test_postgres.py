@@ -1,4 +1,4 @@
-"""What only a journal in PostgreSQL does: it reconnects, keeps passwords to itself and restores from its own tables."""
+"""A journal in PostgreSQL: it reconnects, never shows passwords, and restores from the tables of its backups."""
 
 from __future__ import annotations
 

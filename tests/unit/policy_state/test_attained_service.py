@@ -1,4 +1,4 @@
-"""What gittins learns from the jobs that finish."""
+"""The distribution that gittins learns from finished jobs."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_the_last_that_finished_count_the_long_among_them_too() -> None:
 
 
 def test_a_run_that_went_with_its_node_counts() -> None:
-    """Two GPUs for 10 s until the node is lost, which nobody tells of, then for 20: 60 GPU-seconds."""
+    """Two GPUs for 10 s until the node is lost, which no fact says, then for 20: 60 GPU-seconds."""
     ledger = AttainedService()
     for fact in (
         Submitted(0, Job("a", 2)), Start(0, "a", 1, (("n0", (0, 1)),)), NodeLost(10, "n0"),

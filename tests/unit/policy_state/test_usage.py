@@ -1,4 +1,4 @@
-"""What fair-share charges users for."""
+"""The usage that fair-share charges to users."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who is on which GPU when: bars where runs are few, means per GPU or node where they are many."""
+"""The Gantt chart: bars where runs are few, means per GPU or node where they are many."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names in a Gantt chart: where there is room, and over nobody else."""
+"""Names in a Gantt chart: only where there is room, and never over another bar."""
 
 from __future__ import annotations
 

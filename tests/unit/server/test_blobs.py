@@ -1,4 +1,4 @@
-"""Files of submitters, when nobody needs them any more."""
+"""Uploaded files that no job needs any more."""
 
 from __future__ import annotations
 

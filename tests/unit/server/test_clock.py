@@ -8,7 +8,7 @@ from weft.server.process.clock import Clock
 
 
 class Wall:
-    """The clock on the wall, which somebody sets, and a steady one beside it."""
+    """The clock on the wall, which may be set, and a steady one."""
 
     def __init__(self) -> None:
         self.wall_s, self.steady_s = 1000.0, 50.0

@@ -1,4 +1,4 @@
-"""What a job must be for a cluster to take it, and where drained places are."""
+"""The conditions under which a cluster accepts a job, and the notation of drained GPUs."""
 
 from __future__ import annotations
 

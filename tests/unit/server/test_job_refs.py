@@ -1,4 +1,4 @@
-"""How people name jobs."""
+"""References to jobs: ids, names, ranges and @."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a job recorded to go on from; whatever else it put there is not believed, and not waited for."""
+"""The last checkpoint that a job recorded. Other content of its folder is ignored, and never blocks."""
 
 from __future__ import annotations
 

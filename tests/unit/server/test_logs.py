@@ -1,4 +1,4 @@
-"""What runs wrote, read while they write."""
+"""The logs of runs, read while the runs write."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What one user may have of a cluster."""
+"""The limits of one user on a cluster."""
 
 from __future__ import annotations
 

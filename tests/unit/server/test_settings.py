@@ -1,4 +1,4 @@
-"""How a scheduler is set up, as a file says it."""
+"""The settings file of a scheduler."""
 
 from __future__ import annotations
 

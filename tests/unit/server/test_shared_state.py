@@ -1,4 +1,4 @@
-"""What several servers share in their database: files, tokens, uploaded files and the certificate authority."""
+"""The state that several servers share in their database: files, tokens, uploads and the certificate authority."""
 
 from __future__ import annotations
 

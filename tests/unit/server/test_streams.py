@@ -1,4 +1,4 @@
-"""What waits to be sent to an agent, and how its stream ends."""
+"""The queue of messages to an agent, and the end of its stream."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the counters of woven runs tell: pace, stage times, and which runs do not keep to their turns."""
+"""The counters of woven runs: pace, stage times, and runs that exceed their turns."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the scheduler is told of durations."""
+"""The durations that the scheduler knows."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ def test_both_sides_keep_their_order() -> None:
 
 
 def test_a_gang_is_judged_by_how_the_placement_would_seat_it() -> None:
-    """Over two nodes nobody knows which rank goes where, so each GPU must suit the neediest."""
+    """Over two nodes it is not known which rank goes where, so each GPU must suit the neediest."""
     gang = TraceJob(0.0, Job("a", gpus=4, memory_mb=PerRank(16000, 40000, 1, 40000)), 60.0)
     reason = "needs 4 GPUs, which placement Packed cannot seat even on the empty cluster"
     assert split_feasible([gang], NODES) == ([gang], [])

@@ -1,4 +1,4 @@
-"""Services beside training in a simulation: every policy, the file of services, shares, waiting replicas."""
+"""Services next to training in a simulation: every policy, the file of services, shares, waiting replicas."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What each trace format becomes."""
+"""The jobs that each trace format becomes."""
 
 from __future__ import annotations
 

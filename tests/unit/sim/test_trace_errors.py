@@ -1,4 +1,4 @@
-"""What is wrong with a trace, and on which line."""
+"""Errors of traces, with their lines."""
 
 from __future__ import annotations
 

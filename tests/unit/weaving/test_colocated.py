@@ -1,4 +1,4 @@
-"""How many of the host's iterations pass during one of its guest's: AntMan's k, worked out by hand."""
+"""The iterations of the host during one of its guest's: AntMan's k, computed by hand."""
 
 from __future__ import annotations
 

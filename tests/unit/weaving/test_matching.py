@@ -1,4 +1,4 @@
-"""Who is woven with whom: the most worth that pairs can have, or nearly so where there are many."""
+"""Matchings of jobs: of the greatest total worth, or nearly so where there are many."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Weights = dict[tuple[int, int], float | None]
 
 
 def total(types: Sequence[Hashable], weight: matching.Weight, pairs: list[tuple[int, int]]) -> float:
-    """What they are worth; every node at most once, every pair allowed."""
+    """Return their worth; every node at most once, every pair allowed."""
     nodes = [node for pair in pairs for node in pair]
     assert len(set(nodes)) == len(nodes)
     assert all(0 <= a < b < len(types) for a, b in pairs)

@@ -1,4 +1,4 @@
-"""How long a woven iteration takes, worked out by hand from Muri's slots."""
+"""The duration of a woven iteration, computed by hand from Muri's slots."""
 
 from __future__ import annotations
 

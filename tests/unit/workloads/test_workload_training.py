@@ -96,7 +96,7 @@ SAMPLE_VARIATIONS: dict[str, dict[str, str]] = {
     "epochs": {"epochs": "3"}, "momentum": {"momentum": "0.5"}, "weight_decay": {"weight_decay": "0.1"},
     "optimizer": {"optimizer": "adam", "momentum": ""}, "dataset": {"data": "half"},
 }  # fmt: skip
-"""What changes each param of the sample task. A dataset is a layout, so other images in it stand for another one."""
+"""The effect of each param of the sample task. A dataset is a layout, so other images in it stand for another one."""
 
 
 def test_every_param_of_the_sample_task_changes_the_training(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""What can be written in scheduler_config.yml, and what is said when it is wrong."""
+"""The keys of scheduler_config.yml, and the errors of wrong ones."""
 
 from __future__ import annotations
 

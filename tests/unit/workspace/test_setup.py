@@ -1,4 +1,4 @@
-"""How a workspace is made, and what becomes of one that is there."""
+"""Creation of a workspace, and conversion of an existing folder."""
 
 from __future__ import annotations
 

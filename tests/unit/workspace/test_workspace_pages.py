@@ -1,4 +1,4 @@
-"""What the pages say of workspaces is what there is."""
+"""The pages about workspaces agree with the code."""
 
 from __future__ import annotations
 

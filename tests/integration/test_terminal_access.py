@@ -1,4 +1,4 @@
-"""Who may connect to the terminal of a job on a cluster."""
+"""Access to the terminal of a job on a cluster."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""What people see of a real cluster whose nodes are not alike: GPUs by the driver's numbers, why jobs wait, where they
-were, which ranks have logs."""
+"""Views of a real cluster of different nodes: GPUs by the driver's numbers, why jobs wait, where they ran, logs."""
 
 from __future__ import annotations
 

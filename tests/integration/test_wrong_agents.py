@@ -1,4 +1,4 @@
-"""Agents that are not what they should be, at a real scheduler: each is told why, and the others go on."""
+"""Agents with a wrong version, name or cluster at a real scheduler: each gets a reason, and the others continue."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A worker with a token of its own: one node, and nothing else."""
+"""The rights of a worker's token: one node, and nothing else."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def working(gate: Gate, node: str, env: dict[str, str], *words: str) -> Iterator
 
 
 def connected(gate: Gate) -> int:
-    """How many workers are."""
+    """Return the number of connected workers."""
     found = json.loads(gate.weft("doctor", "--json", "--scheduler", str(gate.where)).stdout)
     return int(found["nodes"]["connected"])
 

@@ -1,4 +1,4 @@
-"""Who comes in at the doors of a scheduler on a port, and what for: real TLS, real sockets."""
+"""Authentication and authorisation at the port of a scheduler: real TLS, real sockets."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def asked(
 
 
 def refused(gate: Gate, who: Credentials, *args: Any, **keys: Any) -> tuple[grpc.StatusCode, str]:
-    """The status, and what is said."""
+    """Return the status and its message."""
     with pytest.raises(grpc.RpcError) as caught:
         asked(gate, who, *args, **keys)
     error: Any = caught.value

@@ -1,4 +1,4 @@
-"""SIGTERM that comes while a server or a worker is still starting, and whose exception somebody swallows."""
+"""SIGTERM while a server or a worker is still starting, also if a library swallows its exception."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ sys.meta_path.insert(0, Swallowing())
 
 
 def swallowing(here: Cluster, folder: Path, module: str) -> None:
-    """From now on, whoever imports this module is sent SIGTERM, and does not notice."""
+    """From now on, a process that imports this module gets SIGTERM, and does not notice."""
     (folder / "sitecustomize.py").write_text(SWALLOWING.format(module=module))
     here.env["PYTHONPATH"] = f"{folder}:{SOURCE}"
 
