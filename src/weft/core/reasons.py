@@ -246,7 +246,8 @@ class WaitReasons:
             return None
         codes: dict[NodeResources, dict[int, str]] = {}
         """The blocked GPUs of each node that no run holds, with the reason."""
-        for node, gpu, why in state.occupants:
+        # a reason that blocks all of a GPU comes before one that takes some of its memory
+        for (node, gpu, why), _ in sorted(state.occupants.items(), key=lambda item: item[1].memory_mb is not None):
             host = state.resources.by_id[node]
             if host.alive and _is_unheld(host, gpu) and gpu in suited(host, shape):
                 codes.setdefault(host, {}).setdefault(gpu, why)
@@ -311,8 +312,8 @@ def infeasibility(scheduler: Scheduler, job: JobState) -> Cause:
         return Cause.of(Reason.INFEASIBLE, f"needs {count_gpus(shape.gpus)}{kind}; the cluster has {len(gpus)}")
     if sum(g.memory_mb >= memory for g in gpus) < shape.gpus:
         largest = max((g.memory_mb for g in gpus), default=0)
-        text = f"needs {memory} MB on each of {count_gpus(shape.gpus)}; the largest GPU has {largest} MB"
-        return Cause.of(Reason.GPU_MEMORY, text)
+        need = f"a GPU with {memory} MB" if shape.gpus == 1 else f"{shape.gpus} GPUs with {memory} MB each"
+        return Cause.of(Reason.GPU_MEMORY, f"needs {need}; the largest GPU has {largest} MB")
     need_s = shape.family.need_s
     if any(host.lasts_s < need_s and suited(host, shape) for host in living):
         return Cause.of(Reason.LONGER, f"it may run for {format_wait(need_s)}; nodes that could run it leave sooner")

@@ -208,6 +208,13 @@ def test_the_code_of_a_job_names_the_block_without_which_it_would_fit(why: str) 
     assert codes(rig, "c") == ["Resources"], "a run holds both GPUs, so the block is not why"
 
 
+def test_a_drained_gpu_is_named_before_memory_that_another_process_takes_of_it() -> None:
+    rig = Rig("fifo", grid(1, 2))
+    rig.tell(Blocked(0.0, "n0", 1, "ForeignProcess", 60, "pid 7"), Blocked(0.0, "n0", 1, "Drained"))
+    rig.submit(Job("a", where=Where(pinned=(("n0", (1,)),))))
+    assert codes(rig, "a") == ["Drained"]
+
+
 def test_the_code_of_a_job_names_the_cordon_of_its_node() -> None:
     rig = Rig("fifo", [Node("a", (Gpu("A100"),)), Node("v", (Gpu("V100"),))])
     rig.tell(Cordoned(0.0, "a", "ReqNodeNotAvail"))

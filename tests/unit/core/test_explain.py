@@ -17,7 +17,7 @@ WOVEN = Profile("data", 1.0, 0.8, 0.1, 0.1)
 
 
 class EachAlone(Replanner):
-    """Has no key: nobody starts between two plans."""
+    """Has no key: no job starts between two plans."""
 
     preempts = True
 
@@ -166,7 +166,7 @@ MIXED = [
         (
             Job("j", 1, memory_mb=PerRank(20_000), where=Where(gpu_model="V100")),
             "GpuMemory",
-            "needs 20000 MB on each of 1 GPU; the largest GPU has 16000 MB",
+            "needs a GPU with 20000 MB; the largest GPU has 16000 MB",
         ),
     ],
 )

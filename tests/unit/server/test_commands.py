@@ -1,4 +1,4 @@
-"""What users ask for becomes events: once for each request, however often it is sent."""
+"""Requests of users become events: once for each request, however often it is sent."""
 
 from __future__ import annotations
 
@@ -199,7 +199,7 @@ def cluster_commands(*nodes: Node) -> JobCommands:
     ("fields", "note"),
     [
         ({"gpus": 9}, "no node could hold the job now: it needs 9 GPUs; the cluster has 4"),
-        ({"gpus": 1, "memory_mb": [90_000]}, "needs 90000 MB on each of 1 GPU; the largest GPU has 40000 MB"),
+        ({"gpus": 1, "memory_mb": [90_000]}, "needs a GPU with 90000 MB; the largest GPU has 40000 MB"),
         ({"gpus": 1, "gpu_model": "H100"}, "it needs 1 GPU of model H100; the cluster has 0"),
         ({"gpus": 1, "node": "n7"}, "no node has node=n7"),
         ({"gpus": 0, "cpus": 64}, "it needs 64 CPUs; the largest node has 8"),
