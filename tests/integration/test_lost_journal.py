@@ -125,3 +125,24 @@ def test_a_recovered_job_keeps_its_group_its_retries_and_its_array(here: Site) -
         assert client.wait(job).exit_code == 0
         assert client.jobs([job]).jobs[0].run == 3
         assert client.wait(array).exit_code == 0
+
+
+@pytest.mark.parametrize("lose", [delete, roll_back])
+def test_a_cancelled_job_does_not_run_again(here: Site, lose: Callable[[Path], None]) -> None:
+    database = here.paths.state / "state.db"
+    with here.client() as client:
+        jobs = [here.submit(client, "sleep", "600", gpus="0")]
+        jobs.append(here.submit(client, "sh", "-c", "trap '' TERM; echo up; while :; do sleep 0.05; done", gpus="0"))
+        log = here.paths.jobs / jobs[1] / "1" / "output.log"
+        until(lambda: client.jobs(jobs[:1]).jobs[0].status == "running" and log.exists() and log.read_text() == "up\n")
+    assert here.weft("down").returncode == 0
+    shutil.copy(database, database.with_name("earlier"))
+    with here.client() as client:
+        client.change("cancel", jobs)
+        client.wait(jobs[0])
+    assert here.weft("down").returncode == 0  # the second one is still stopping
+    lose(database)
+    assert " CA " in here.weft("history").stdout, "it starts the scheduler, which finds the runs"
+    with here.client() as client:
+        assert [client.wait(job).status for job in jobs] == ["cancelled", "cancelled"]
+        assert [job.run for job in client.jobs(jobs).jobs] == [1, 1]

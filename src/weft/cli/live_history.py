@@ -32,7 +32,7 @@ def read(scheduler: str | None) -> History:
     from weft.journal import open_journal
 
     here = user_paths()
-    if not here.has_state():
+    if not here.has_journal():
         return read_history(())
     with open_journal(here.journal_url, readonly=True) as journal:
         return read_history(journal.read())

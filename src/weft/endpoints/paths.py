@@ -26,6 +26,7 @@ except ImportError:
         from hashlib import sha256 as _sha256
 
 JOURNAL_FILE: Final = "state.db"
+JOBS_FOLDER: Final = "jobs"
 MAX_SOCKET_BYTES: Final = 100
 """The kernel limits the path of a socket to 107 bytes."""
 
@@ -65,13 +66,23 @@ class Paths:
     def journal_url(self) -> str:
         return self.journal or os.path.join(self._state, JOURNAL_FILE)
 
-    def has_state(self) -> bool:
+    def has_journal(self) -> bool:
         """Return whether a scheduler has left a journal here."""
         return os.path.exists(os.path.join(self._state, JOURNAL_FILE))
 
+    def has_state(self) -> bool:
+        """Return whether a scheduler has left a journal here, or runs whose journal is lost."""
+        if self.has_journal():
+            return True
+        try:
+            with os.scandir(os.path.join(self._state, JOBS_FOLDER)) as entries:
+                return any(True for _ in entries)
+        except OSError:
+            return False
+
     @property
     def jobs(self) -> Path:
-        return self.state / "jobs"
+        return self.state / JOBS_FOLDER
 
     @property
     def blobs(self) -> Path:

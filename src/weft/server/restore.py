@@ -25,7 +25,7 @@ from weft.errors import JournalError, NotFound
 from weft.inputs.locks import locked
 from weft.journal import Store, open_journal, store_at
 from weft.journal.codec import decode_line, encode_line
-from weft.model import Exited, Fact, Job, JobId, NodeJoined, PerRank, Seconds, Slots, Start, Submitted, Task
+from weft.model import Cancelled, Exited, Fact, Job, JobId, NodeJoined, PerRank, Seconds, Slots, Start, Submitted, Task
 
 WEFT_VARIABLES: Final = ("WEFT_", "CUDA_VISIBLE_", "NVIDIA_VISIBLE_", "ROCR_VISIBLE_", "HIP_VISIBLE_")
 
@@ -41,6 +41,8 @@ class FoundRun:
     started_at: Seconds = 0.0
     is_alive: bool = True
     """False if its shim is gone. A run without a shim and without an exit record is lost."""
+    is_cancelled: bool = False
+    """True if a user cancelled the job: it must not run again."""
 
     @property
     def is_open(self) -> bool:
@@ -117,13 +119,16 @@ def recover(state: State, jobs: Path, machine: Machine) -> Recovery | None:
 
 
 def unjournalled_runs(state: State, jobs: Path) -> list[Path]:
-    """Return the folders of runs whose start is not in the journal. The start is on disk before the folder exists."""
+    """Return the folders of runs whose start is not in the journal, or whose cancellation is not. The journal has both
+    before the folder does."""
     found = []
     for entry in sorted(jobs.iterdir()) if jobs.is_dir() else ():
         job, number = state.jobs.get(entry.name), folder_number(entry.name)
         was_purged = job is None and number <= state.highest_id
         if number and not was_purged and (job is None or job.ended_at is None):
             last = job.run if job is not None else 0
+            if job is not None and job.active and not job.cancelling and _is_cancelled(entry / str(last)):
+                last -= 1
             found += [run for run in sorted(entry.iterdir()) if run.name.isdecimal() and int(run.name) > last]
     return found
 
@@ -142,7 +147,7 @@ def highest_folder(jobs: Path) -> int:
 def count_unjournalled(paths: Paths) -> int:
     """Return how many jobs have runs that the journal lacks. No scheduler may run."""
     state = State()
-    if paths.has_state():
+    if paths.has_journal():
         with open_journal(paths.journal_url, readonly=True) as journal:
             for fact in journal.read():
                 state.apply(fact)
@@ -160,7 +165,14 @@ def _read_run(folder: Path) -> FoundRun | None:
     evidence = read_evidence(str(folder), 0.0)
     fate = judge(evidence, boot_id(), is_alive)
     started_at = evidence.started.at if evidence.started else folder.stat().st_mtime
-    return FoundRun(folder.parent.name, int(folder.name), spec, evidence.ended, started_at, fate == "alive")
+    return FoundRun(
+        folder.parent.name, int(folder.name), spec, evidence.ended, started_at, fate == "alive", _is_cancelled(folder)
+    )
+
+
+def _is_cancelled(folder: Path) -> bool:
+    stop = run_files.read_object(str(folder / run_files.STOP)) or {}
+    return stop.get("why") == "cancelled"
 
 
 def missing_facts(state: State, runs: Iterable[FoundRun | None], numbers: Mapping[int, int]) -> Iterator[Fact]:
@@ -188,6 +200,8 @@ def _facts_of(state: State, run: FoundRun, numbers: Mapping[int, int], at: Secon
         yield Start(at, run.job, job.run + 1, slots, job.wanted_share)
         if job.run < run.run:  # its folder is gone: only its end is known
             yield Exited(at, run.job, job.run, "lost")
+    if run.is_cancelled and job.active and job.run == run.run:
+        yield Cancelled(at, run.job)
     if job.active and job.run == run.run and not run.is_open:
         yield _exit(job, run.ended, at) if run.ended else Exited(at, run.job, run.run, "lost", why="lost")
 

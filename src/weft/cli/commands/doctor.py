@@ -127,7 +127,7 @@ def _with_journal(here: Paths, found: DoctorView, problems: list[str]) -> Doctor
     """Add the state of the journal files. This needs no scheduler, and does not disturb a running one."""
     if found.pid is None and here.jobs.is_dir():
         problems += _unjournalled(here)
-    if not here.has_state():
+    if not here.has_journal():
         return found
     from datetime import UTC, datetime
 
