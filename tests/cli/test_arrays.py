@@ -60,13 +60,17 @@ def test_an_array_that_restarts_keeps_its_limit(weft: Weft) -> None:
         "--array", "0-4%2", "--gpus", "0", "--", "sh", "-c", "test $WEFT_ARRAY_TASK_ID -gt 1 && sleep 60"
     )
     weft("wait", f"{array}_0", f"{array}_1", code=1)
-    weft("cancel", array, "-y", code=6)
+    cancelled = weft("cancel", array, "-y")
+    assert cancelled.out == f"cancelled {array}: 3 tasks\n"
+    assert f"2 tasks of job {array} are unchanged, such as {array}_0: it is failed already" in cancelled.err
+    assert f"2 tasks of job {array} are unchanged" not in weft("cancel", f"{array}_0", "-y", code=6).err
     weft("wait", array, code=None)
-    again = weft("restart", array).out.splitlines()
-    number = again[0].split()[2].partition("_")[0]
-    assert again == [f"submitted job {number}_{index}" for index in range(5)]
+    weft("cancel", array, "-y", code=6)
+    again = weft("restart", array).out
+    number = again.split()[2].rstrip(":")
+    assert again == f"submitted job {number}: 5 tasks\n"
     until(lambda: row(weft, number).endswith("2 running, 1 waiting, 2 failed (JobArrayTaskLimit)"))
-    weft("cancel", number, "-y", code=6)  # its tasks hold the CPUs
+    weft("cancel", number, "-y")  # its tasks hold the CPUs
     single = weft("restart", f"{array}_0").out.split()[2]
     assert "_" not in single, "one task alone is a job"
     weft("wait", single, code=1)
@@ -100,6 +104,6 @@ def test_the_name_of_an_array_means_all_its_tasks(weft: Weft) -> None:
     weft("release", "sweep")
     weft("wait", "sweep")
     until(lambda: weft("logs", "sweep").out == f"==> {array}_1 <==\n1\n==> {array}_2 <==\n2\n")
-    again = weft("restart", "sweep").out.split()[2].partition("_")[0]
+    again = weft("restart", "sweep").out.split()[2].rstrip(":")
     assert len(weft.json("show", again)["jobs"]) == 2
     weft("wait", again)

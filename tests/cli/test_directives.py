@@ -55,6 +55,14 @@ def test_a_script_is_submitted_as_it_is(weft: Weft, folder: Path) -> None:
     assert weft("logs", "@").out == f"args --fast x y; dir {folder}; gpus 0,1\n"
 
 
+@pytest.mark.parametrize("mode", [0o644, 0o755])
+def test_a_script_without_a_name_is_named_after_its_file(weft: Weft, mode: int) -> None:
+    path = write("#!/bin/sh\n#SBATCH --gpus=0\necho $SLURM_JOB_NAME\n", mode=mode)
+    assert weft("submit", path).out.endswith("(train.sbatch)\n")
+    weft("wait", "@")
+    assert weft("logs", "@").out == "train.sbatch\n"
+
+
 def test_a_script_names_the_files_of_its_output(weft: Weft, folder: Path) -> None:
     (folder / "out").mkdir()
     options = "#SBATCH -J fit --array=2-3 -o out/%x-%A-%a.out\n#SBATCH --error=out/%j.err\n"
@@ -109,9 +117,9 @@ def test_all_of_slurms_variables_come_on_request(weft: Weft) -> None:
 
 
 def test_a_wrapped_line_runs_as_a_batch_script(weft: Weft) -> None:
-    job = weft.submit("--gpus", "0", "--wrap", "echo $SLURM_JOB_ID | tr 0-9 x")
+    job = weft.submit("--gpus", "0", "--wrap", "echo $SLURM_JOB_ID | tr -d '\n'")
     weft("wait", job)
-    assert (weft.show(job)["name"], weft("logs", job).out) == ("wrap", "x\n")
+    assert (weft.show(job)["name"], weft("logs", job).out) == ("wrap", job)
     assert "a command and --wrap are both given" in weft.fails("submit", "--wrap", "true", "--", "true")
 
 

@@ -33,6 +33,7 @@ IMPLIED: Final = {"requeue": "", "nodes": "1", "ntasks": "1", "ntasks-per-node":
 class Script(NamedTuple):
     """A batch script: the command that runs it, and its keys, each with its file and line."""
 
+    path: str
     command: list[str]
     given: dict[str, Given]
     where: dict[str, str]
@@ -47,7 +48,7 @@ def read_script(command: Sequence[str]) -> Script | None:
         return None
     path = os.path.abspath(command[0])
     runner = [] if os.access(path, os.X_OK) else shlex.split(text.partition("\n")[0][2:])
-    script = Script([*runner, path, *command[1:]], {"compat": "batch"}, {"compat": command[0]}, [])
+    script = Script(path, [*runner, path, *command[1:]], {"compat": "batch"}, {"compat": command[0]}, [])
     for where, name, value in options:
         _add_option(script, where, name, value)
     _divide_by_gpus(script)

@@ -128,6 +128,8 @@ def _spec_of_flags(args: argparse.Namespace, flags: Mapping[str, Given]) -> JobS
         spec = spec_of({**given, "command": command} if command else given)
         if not command and "params" not in flags:
             _run_demo(spec, quiet=args.quiet)
+        if script is not None:
+            spec.name = spec.name or default_name([script.path])
         add_command(spec)
         return spec
     except InputError as error:

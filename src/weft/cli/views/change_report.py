@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from weft.cli import connection, render
@@ -33,16 +33,32 @@ def describe_end(job: JobView) -> str:
 
 
 def report(args: argparse.Namespace, done: str, reply: ChangeReply) -> int:
-    """Print the changed jobs, and the others with the reason. Return the exit code."""
+    """Print the changed jobs, and the others with the reason. Several tasks of an array are one line.
+
+    Return the exit code: tasks that cannot be changed are no error where other tasks of their array were.
+    """
     refused = dict(pairs(reply.refused))
+    changed = _by_array(reply.ids)
     if args.json:
         render.print_json({"schema": 1, "jobs": list(reply.ids), "refused": refused})
     else:
-        for job in reply.ids:
-            print(f"{done} {job}")
-        for job, why in refused.items():
-            render.print_message(f"job {job} is unchanged: {why}")
-    return REFUSED if refused else 0
+        for number, tasks in changed.items():
+            print(f"{done} {tasks[0]}" if len(tasks) == 1 else f"{done} {number}: {plural(len(tasks), 'task')}")
+        for why in dict.fromkeys(refused.values()):
+            for number, tasks in _by_array(job for job in refused if refused[job] == why).items():
+                some = f"{len(tasks):,} tasks of job {number} are unchanged, such as {tasks[0]}"
+                render.print_message(f"{some if len(tasks) > 1 else f'job {tasks[0]} is unchanged'}: {why}")
+    named = getattr(args, "jobs", ())
+    failed = [job for job in refused if job in named or job.partition("_")[0] not in changed]
+    return REFUSED if failed else 0
+
+
+def _by_array(jobs: Iterable[str]) -> dict[str, list[str]]:
+    """Return the ids by the number of their array; a job that is no task has its own number."""
+    found: dict[str, list[str]] = {}
+    for job in jobs:
+        found.setdefault(job.partition("_")[0], []).append(job)
+    return found
 
 
 def report_nothing(args: argparse.Namespace) -> int:

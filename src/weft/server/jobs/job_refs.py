@@ -51,7 +51,7 @@ def _check_group(ref: str, found: list[JobState]) -> None:
     listed = [f"{group_label(group)}/{name} ({_some(jobs)})" for group, jobs in groups.items()]
     raise NotFound(
         f"{ref[:80]!r} matches jobs of {len(groups)} groups: {_some(listed)}\n"
-        f"  name one of them by GROUP/NAME or by id; /{name} has no group"
+        f"  name one of them by GROUP/NAME or by id; /{name} means jobs without a group"
     )
 
 
