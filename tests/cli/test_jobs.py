@@ -190,6 +190,10 @@ def test_retries_and_requeue(weft: Weft) -> None:
     assert weft("logs", "--run", "1", job).out == "run 1\n"
     assert "has had 2 runs" in weft("logs", "--run", "3", job, code=3).err
     assert weft("logs", "-f", job).out == "run 2\n"
+    job = weft.submit("--retries", "1", "--gpus", "0", "--", "sh", "-c", "[ $WEFT_RUN = 1 ] && exit 3; sleep 60")
+    until(lambda: weft.show(job)["run"] == 2)
+    assert "last exit code  3\n" in weft("show", job).out, "the code is that of the run before"
+    weft("cancel", "-y", job)
 
 
 def test_restart_and_history_and_clean(weft: Weft) -> None:

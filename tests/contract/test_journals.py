@@ -1,4 +1,4 @@
-"""What holds for every journal, whatever it is kept in."""
+"""The contract of journals, tested on every store."""
 
 from __future__ import annotations
 
@@ -290,8 +290,9 @@ def test_the_url_opens_it_again(path: Path) -> None:
         journal.append(*FACTS)
         url = journal.url
     assert url == f"{'jsonl' if path.suffix == '.jsonl' else 'sqlite'}://{path}"
-    with open_journal(url, readonly=True) as journal:
-        assert list(journal.read()) == list(FACTS)
+    for same in (url, url.replace(":///", ":////")):
+        with open_journal(same, readonly=True) as journal:
+            assert list(journal.read()) == list(FACTS)
 
 
 def test_a_store_goes_back_to_its_last_backup(path: Path) -> None:

@@ -46,6 +46,8 @@ def store_at(url: str | os.PathLike[str]) -> Store:
         scheme, path = SCHEMES.get(Path(text).suffix, ""), text
         if not scheme:
             raise JournalError(f"cannot tell the kind of journal from {text!r}: end it in .jsonl, .db or .sqlite")
+    if path.startswith("//"):  # sqlite:////path, as other libraries write it; pathlib would keep both slashes
+        path = f"/{path.lstrip('/')}"
     if scheme == "jsonl":
         return JsonlStore(Path(path))
     if scheme == "sqlite":

@@ -27,7 +27,7 @@ def parse_targets(controller: Controller, text: str) -> Slots:
             return ((living[0].id, tuple(range(len(living[0].gpus)))),)
         if not words:
             raise InputError("no node or GPU is named", hint=HINT)
-        return tuple((node.id, ()) for node in living)
+        return tuple((node, ()) for node in sorted(node.id for node in living))
     return tuple(_parse_target(controller, word, nodes, [node.id for node in living]) for word in words)
 
 
@@ -52,9 +52,7 @@ def _parse_target(
         raise (
             NotFound(f"there is no node {word[:80]!r}\n  weft nodes lists them")
             if len(living) != 1
-            else InputError(
-                f"{word[:40]!r} is not the number of a GPU", hint="weft gpus lists them; all stands for every GPU"
-            )
+            else InputError(f"{word[:40]!r} is neither a node nor the number of a GPU", hint=HINT)
         )
     if node not in nodes:
         raise NotFound(f"there is no node {node[:80]!r}\n  weft nodes lists them")
