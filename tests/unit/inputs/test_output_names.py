@@ -41,3 +41,10 @@ def test_only_the_first_writer_empties_a_file(run: int, nodes: int, name: str, a
     spec = LaunchSpec("1", run, ("true",), output=name, error=name)
     found = output_arguments(spec, "n1", nodes)
     assert (found["output_append"], found["error_append"]) == (appends, appends)
+
+
+@pytest.mark.parametrize(("name", "appends"), [("o", True), ("%A", True), ("%a", False), ("%4j.err", False)])
+def test_tasks_of_an_array_do_not_empty_a_file_that_they_share(name: str, appends: bool) -> None:
+    spec = LaunchSpec("12_3", 1, ("true",), array_index=3, output=name, error=name)
+    found = output_arguments(spec, "n1", 1)
+    assert (found["output_append"], found["error_append"]) == (appends, appends)

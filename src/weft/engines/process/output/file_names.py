@@ -13,12 +13,15 @@ from weft.model import NodeId
 def output_arguments(spec: LaunchSpec, node: NodeId, gang_size: int) -> dict[str, Any]:
     """Return what a shim needs to know of the user's own files; empty names: there are none.
 
-    The first run empties them. The nodes of a gang that write to one file only append: none knows which is first.
+    The first run empties them. The nodes of a gang, and the tasks of an array, that write to one file only append: none
+    knows which is first.
     """
     values = _values(spec, node)
     arguments: dict[str, Any] = {}
     for key, name in (("output", spec.output), ("error", spec.error)):
         shared = gang_size > 1 and not has_placeholder(name, "N")
+        if spec.array_index is not None:
+            shared = shared or not (has_placeholder(name, "a") or has_placeholder(name, "j"))
         arguments[key] = expand_output_name(name, values) if name else ""
         arguments[f"{key}_append"] = spec.run > 1 or shared
     return arguments
