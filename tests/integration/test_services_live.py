@@ -19,6 +19,7 @@ import pytest
 import support.served_program
 from support.listeners import pid_of_listener
 from support.local_scheduler import Site, is_alive, site, until
+from support.secured_cluster import free_port
 from support.service_requests import Requests, answer_or_nothing, get
 from weft.server.services.router_process import RouterProcess
 
@@ -142,6 +143,26 @@ def test_a_router_ends_with_the_folder_of_its_scheduler(tmp_path: Path) -> None:
     shutil.rmtree(state)
     until(router.has_ended)
     router.stop()
+
+
+def test_a_scheduler_adopts_the_socket_of_a_router_and_ends_one_that_listens_elsewhere(tmp_path: Path) -> None:
+    def supervise(**where: Any) -> RouterProcess:
+        return RouterProcess(tmp_path, tmp_path, **where)
+
+    first = supervise()
+    first.ensure()
+    until((tmp_path / "router.sock").exists)
+    next_one = supervise()
+    until(lambda: next_one.adopt() or next_one.holds_socket)
+    assert next_one.address == first.address
+    moved = supervise(port=free_port())
+    moved.adopt()
+    until(first.has_ended)
+    moved.ensure()
+    assert moved.address != first.address
+    for each in (moved, next_one, first):
+        each.stop()
+    until(moved.has_ended)
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 import urllib.request
+from http.client import HTTPException
 
 
 def get(url: str, timeout_s: float = 30.0) -> str:
@@ -16,7 +17,7 @@ def answer_or_nothing(url: str) -> str:
     """Return the answer; empty if the connection breaks, as it may while a router dies."""
     try:
         return get(url)
-    except OSError:
+    except (OSError, HTTPException):
         return ""
 
 
@@ -34,7 +35,7 @@ class Requests:
         while not self._ended.is_set():
             try:
                 self.answers.append(get(self.url))
-            except OSError as error:
+            except (OSError, HTTPException) as error:
                 self.failures.append(str(error))
             time.sleep(0.02)
 

@@ -23,7 +23,7 @@ def main(args: list[str]) -> int:
     names = frozenset((b"localhost", socket.gethostname().lower().encode()))
     settings, door = RouterSettings(allowed_hosts=names), f"{runtime}/{SOCKET_NAME}"
     plan = process.RouterPlan(
-        where, link, settings, listening=listening, link=link, on_open=lambda _: offer_socket(listening, door)
+        where, link, settings, listening=listening, link=link, on_start=lambda: offer_socket(listening, door)
     )
     process.run(plan)
     return 0

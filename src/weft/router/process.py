@@ -40,6 +40,8 @@ class RouterPlan:
     """A socket that listens already, instead of `listen`."""
     link: SchedulerLink | None = None
     """The scheduler to report the load to; None: there is none."""
+    on_start: Callable[[], None] = lambda: None
+    """Called first, in the event loop."""
     on_open: Callable[[int], None] = lambda _port: None
     """Called with the port once connections are accepted."""
 
@@ -64,6 +66,7 @@ async def _serve(plan: RouterPlan) -> None:
     loop, stop = asyncio.get_running_loop(), asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
+    plan.on_start()
     router = Router(plan.settings, listener=plan.link)
     tables = plan.source.tables()
     first = await _unless_stopped(anext(tables), stop)

@@ -130,6 +130,7 @@ async def serve(here: Paths, plan: Plan, turn: Turn | None = None) -> None:
     page.start(_own_address(plan, port))
     router = _router(plan, here, port)
     if router is not None:
+        router.adopt()
         controller.services.on_first_service = router.ensure
     log.info("serving at %s:%d with %s, pid %d", plan.host, port, settings.policy, os.getpid())
     plan.on_ready(_status(controller, gateway, port, metrics_port, page.port))

@@ -85,6 +85,7 @@ async def _serve(here: Paths) -> bytes:
     )
     service = Service(controller)
     router = RouterProcess(here.state, here.runtime)
+    router.adopt()
     controller.services.on_first_service = router.ensure
     server = UnixSocketServer(service.methods)
     with suppress(FileNotFoundError):

@@ -179,7 +179,7 @@ def _supervised_plan(
     link = SchedulerLink(connect, _public_address(where, tls))
     door = f"{folder}/{SOCKET_NAME}"
     return RouterPlan(
-        where, link, settings, tls, listening=listening, link=link, on_open=lambda _: offer_socket(listening, door)
+        where, link, settings, tls, listening=listening, link=link, on_start=lambda: offer_socket(listening, door)
     )
 
 

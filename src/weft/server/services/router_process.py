@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 import signal
 import socket
 import subprocess
@@ -20,7 +19,7 @@ from pathlib import Path
 from typing import Final
 
 from weft.endpoints.addresses import Address
-from weft.engines.process.shim.process_id import Identity, identify, is_alive
+from weft.engines.process.shim.process_id import Identity, identify, is_alive, send_signal
 from weft.inputs.atomic import write_atomic
 
 FIRST_PORT: Final = 8080
@@ -28,7 +27,9 @@ FIRST_PORT: Final = 8080
 BACKLOG: Final = 1024
 RESTART_S: Final = 1.0
 """The least time between two starts."""
-HANDOVER_S: Final = 1.0
+HANDOVER_S: Final = 0.25
+PORT_PATIENCE_S: Final = 10.0
+"""How long to wait for the port of before: a router that was killed may hold it for a moment."""
 log = logging.getLogger(__name__)
 
 
@@ -49,22 +50,34 @@ class RouterProcess:
         self._record, self._log = state / "router.json", state / "router.log"
         self._socket: socket.socket | None = None
         self._child: subprocess.Popen[bytes] | None = None
-        self._process, self.port = self._read()
-        self._started_at = float("-inf")
+        self._process, self.port, self._moved = self._read()
+        self._started_at, self._refused_at = float("-inf"), float("inf")
 
     @property
     def address(self) -> str:
         """The address of the router; empty: none was ever started."""
         return str(Address(self._host, self.port)) if self.port else ""
 
+    @property
+    def holds_socket(self) -> bool:
+        """Return whether connections wait while no router runs."""
+        return self._socket is not None
+
+    def adopt(self) -> None:
+        """Take over the router of an earlier scheduler. From then on connections wait if it dies."""
+        if self._moved:  # it listens elsewhere than this scheduler wants
+            self.stop()
+            self.port, self._moved = 0, False
+        elif self._socket is None and self._is_alive():
+            self._socket = self._receive_socket()
+
     def ensure(self) -> None:
         """Start a router unless one runs."""
         if self._child is not None and self._child.poll() is not None:
             log.warning("the router ended with code %s; see %s", self._child.returncode, self._log)
             self._child = None
-        if self._process is not None and is_alive(self._process):
-            if self._socket is None:
-                self._socket = self._receive_socket()
+        if self._is_alive():
+            self.adopt()
             return
         if time.monotonic() - self._started_at >= RESTART_S:
             self._start()
@@ -73,13 +86,13 @@ class RouterProcess:
         """Return whether the last router has ended."""
         if self._child is not None:
             return self._child.poll() is not None
-        return self._process is None or not is_alive(self._process)
+        return not self._is_alive()
 
     def stop(self) -> None:
         """End the router, after the requests it has."""
-        if self._process is not None and is_alive(self._process):
+        if self._process is not None:
             with suppress(OSError):
-                os.kill(self._process.pid, signal.SIGTERM)
+                send_signal(self._process, signal.SIGTERM)
         if self._socket is not None:
             self._socket.close()
             self._socket = None
@@ -87,11 +100,14 @@ class RouterProcess:
             self._record.unlink()
         self._process = None
 
+    def _is_alive(self) -> bool:
+        return self._process is not None and is_alive(self._process)
+
     def _start(self) -> None:
         self._started_at = time.monotonic()
         listening = self._listen()
         if listening is None:
-            log.error("cannot start a router: %s is not free", Address(self._host, self._only_port))
+            log.error("cannot start a router: %s is not free", Address(self._host, self._only_port or self.port))
             return
         with open(self._log, "ab") as output:
             self._child = subprocess.Popen(
@@ -99,7 +115,9 @@ class RouterProcess:
                 pass_fds=(listening.fileno(),), start_new_session=True, cwd="/", env=self._env,
             )  # fmt: skip
         self._process = identify(self._child.pid)
-        record = {"port": self.port, "process": list(self._process) if self._process else None}
+        record = {
+            "host": self._host, "port": self.port, "process": list(self._process) if self._process else None
+        }  # fmt: skip
         write_atomic(self._record, json.dumps(record).encode())
         log.info("started a router at %s, pid %d", self.address, self._child.pid)
 
@@ -107,20 +125,30 @@ class RouterProcess:
         return sys.executable, "-m", "weft.router", str(number), str(self._state), str(self._runtime)
 
     def _listen(self) -> socket.socket | None:
-        """Return the socket of the router. Its port is the one of before, or the first one that is free."""
-        ports = (self._only_port,) if self._only_port else (self.port or FIRST_PORT, FIRST_PORT, 0)
-        for port in dict.fromkeys(ports) if self._socket is None else ():
+        """Return the socket of the router; None: its port is not free. The port of before stays if that is possible."""
+        if self._socket is not None:
+            return self._socket
+        for port in self._ports():
             found = socket.socket(socket.AF_INET6 if ":" in self._host else socket.AF_INET)
             found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:
                 found.bind((self._host, port))
+                found.listen(BACKLOG)
             except OSError:
                 found.close()
                 continue
-            found.listen(BACKLOG)
-            self._socket, self.port = found, found.getsockname()[1]
-            break
-        return self._socket
+            self._socket, self.port, self._refused_at = found, found.getsockname()[1], float("inf")
+            return found
+        self._refused_at = min(self._refused_at, self._started_at)
+        return None
+
+    def _ports(self) -> Sequence[int]:
+        """Return the ports to try. Only after some time a router moves to another one than before: URLs change."""
+        if self._only_port:
+            return (self._only_port,)
+        if self.port and self._started_at < self._refused_at + PORT_PATIENCE_S:
+            return (self.port,)
+        return FIRST_PORT, 0
 
     def _receive_socket(self) -> socket.socket | None:
         """Return a copy of the socket of a router that an earlier scheduler started; None: it does not answer yet."""
@@ -133,14 +161,15 @@ class RouterProcess:
             return None
         return socket.socket(fileno=handles[0]) if handles else None
 
-    def _read(self) -> tuple[Identity | None, int]:
-        """Return the process and the port of the last router, as far as they are known."""
+    def _read(self) -> tuple[Identity | None, int, bool]:
+        """Return the process and the port of the last router, and whether it listens elsewhere than it should."""
         try:
             found = json.loads(self._record.read_bytes())
-            process = found["process"]
-            return Identity(*process) if process else None, int(found["port"])
+            process, port = found["process"], int(found["port"])
+            moved = found.get("host", self._host) != self._host or self._only_port not in (0, port)
+            return Identity(*process) if process else None, port, moved
         except FileNotFoundError:
-            return None, 0
+            return None, 0, False
         except (OSError, ValueError, KeyError, TypeError) as error:
             log.warning("cannot read %s: %s", self._record, error)
-            return None, 0
+            return None, 0, False
