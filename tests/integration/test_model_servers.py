@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
+import socket
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from http.client import HTTPConnection
@@ -15,7 +17,7 @@ from typing import Any
 import pytest
 
 from support.local_scheduler import until
-from support.model_server import ANSWER_S, model_server
+from support.model_server import ANSWER_S, model_server, read_to_end, slow_model
 
 needs_torch = pytest.mark.skipif(find_spec("torch") is None, reason="torch is not installed: make workloads")
 needs_llm = pytest.mark.skipif(
@@ -62,7 +64,6 @@ def test_served_models_answer_alike_alone_and_in_a_batch(name: str) -> None:
         assert together[0]["scores"] == pytest.approx(direct[0].topk(5).values.tolist(), abs=1e-5)
 
 
-@pytest.mark.soak
 @needs_torch
 def test_a_server_batches_under_load_refuses_bad_requests_and_drains(env: dict[str, str], tmp_path: Path) -> None:
     import torch
@@ -85,9 +86,31 @@ def test_a_server_batches_under_load_refuses_bad_requests_and_drains(env: dict[s
             status, body = server.call("POST", "/generate", bad)
             assert (status, body["error"]["code"]) == (400, "bad-request")
         slow = [pool.submit(server.call, "POST", "/", {"text": "x", "max_tokens": 200}) for _ in range(4)]
-        until(lambda: server.call("GET", "/stats")[1]["requests"] > 48, ANSWER_S)
+        until(lambda: server.call("GET", "/stats")[1]["requests"] == 52, ANSWER_S)
         server.process.send_signal(signal.SIGTERM)
         assert [each.result(ANSWER_S)[0] for each in slow] == [200] * 4
+        assert server.process.wait(ANSWER_S) == 0
+
+
+def test_a_server_that_ends_answers_each_request_that_was_sent(env: dict[str, str], tmp_path: Path) -> None:
+    request = b'POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 8\r\n\r\n{"a": 1}'
+    with slow_model(env, tmp_path / "log") as server, contextlib.ExitStack() as stack:
+
+        def connect() -> socket.socket:
+            return stack.enter_context(socket.create_connection(("127.0.0.1", server.port), timeout=ANSWER_S))
+
+        idle, used, late = connect(), connect(), connect()
+        used.sendall(request)
+        assert b'{"a": 1}' in used.recv(4096)
+        sent = [connect() for _ in range(200)]  # more than it accepts before the signal
+        for each in sent:
+            each.sendall(request)
+        server.process.send_signal(signal.SIGTERM)
+        late.sendall(request)
+        answers = [read_to_end(each) for each in (*sent, late)]
+        assert {answer[:15] for answer in answers} == {b"HTTP/1.1 200 OK"}
+        assert {answer[-8:] for answer in answers} == {b'{"a": 1}'}
+        assert (read_to_end(idle), read_to_end(used)) == (b"", b"")
         assert server.process.wait(ANSWER_S) == 0
 
 

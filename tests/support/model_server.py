@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import json
+import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from typing import Any
 
+import support.slow_model
 from support.local_scheduler import until
 from weft.engines.process.free_ports import find_free_port
 
@@ -42,13 +45,21 @@ class ModelServer:
             return False
 
 
+def read_to_end(connection: socket.socket) -> bytes:
+    """Return what comes until the other side closes the connection."""
+    parts = []
+    while part := connection.recv(65536):
+        parts.append(part)
+    return b"".join(parts)
+
+
 @contextlib.contextmanager
-def model_server(model: str, *words: str, env: dict[str, str], log: Path) -> Iterator[ModelServer]:
-    """Start a replica and wait until it is ready. End it afterwards, if the test has not."""
-    port = find_free_port()
-    command = [sys.executable, "-m", "weft_workloads", "serve", "--model", model, "--port", str(port), *words]
+def running(words: Sequence[str], port: int, env: dict[str, str], log: Path) -> Iterator[ModelServer]:
+    """Start a server and wait until it is ready. End it afterwards, if the test has not."""
     with log.open("w") as out:
-        process = subprocess.Popen(command, env=env, stdout=out, stderr=subprocess.STDOUT, text=True)
+        process = subprocess.Popen(
+            [sys.executable, *words], env=env, stdout=out, stderr=subprocess.STDOUT, text=True
+        )  # fmt: skip
     made = ModelServer(process, port)
     try:
         until(made.is_ready, START_S)
@@ -56,3 +67,15 @@ def model_server(model: str, *words: str, env: dict[str, str], log: Path) -> Ite
     finally:
         process.kill()
         process.wait()
+
+
+def model_server(model: str, *words: str, env: dict[str, str], log: Path) -> AbstractContextManager[ModelServer]:
+    """Start a replica with a model."""
+    port = find_free_port()
+    return running(["-m", "weft_workloads", "serve", "--model", model, "--port", str(port), *words], port, env, log)
+
+
+def slow_model(env: dict[str, str], log: Path) -> AbstractContextManager[ModelServer]:
+    """Start a server without torch, of which each batch takes a moment."""
+    port = find_free_port()
+    return running([str(Path(support.slow_model.__file__)), str(port)], port, env, log)

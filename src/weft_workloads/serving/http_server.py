@@ -1,21 +1,32 @@
-"""The HTTP side of a server: `GET /health`, `GET /stats`, and `POST` to any other path. It drains on SIGTERM."""
+"""The HTTP side of a server: `GET /health`, `GET /stats`, and `POST` to any other path.
+
+On SIGTERM it drains: it answers every request on a connection that clients have opened, those that no thread has
+accepted yet included, and only then ends.
+"""
 
 from __future__ import annotations
 
 import json
+import os
 import queue
+import select
 import signal
+import sys
 import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Final, Protocol
 
 from weft.errors import InputError
+from weft_workloads.serving.listener import refuse_new_connections
 
 MAX_BODY_BYTES: Final = 16 << 20
 IDLE_S: Final = 120.0
 DRAIN_S: Final = 60.0
+FIRST_BYTE_S: Final = 1.0
+"""How long a server that drains waits for the request of a connection that has sent none."""
 
 
 class Application(Protocol):
@@ -28,38 +39,59 @@ class Application(Protocol):
 
 
 class Server(ThreadingHTTPServer):
-    """Listens for requests and counts those under way."""
+    """Accepts connections, each with a thread."""
 
     daemon_threads = True
-    request_queue_size = 512
+    request_queue_size = 1024
     allow_reuse_address = True
 
     def __init__(self, address: tuple[str, int], application: Application) -> None:
         super().__init__(address, Handler)
         self.application, self.is_draining = application, False
-        self._under_way, self._idle = 0, threading.Condition()
+        self._connections, self._closed = 0, threading.Condition()
+        self.drain, self._drain_writer = os.pipe()
+        """A file that can be read once the server drains: idle connections wait for it."""
 
-    def begin(self) -> None:
-        with self._idle:
-            self._under_way += 1
+    def process_request(self, request: Any, client_address: Any) -> None:
+        with self._closed:
+            self._connections += 1
+        super().process_request(request, client_address)
 
-    def end(self) -> None:
-        with self._idle:
-            self._under_way -= 1
-            self._idle.notify_all()
+    def shutdown_request(self, request: Any) -> None:
+        super().shutdown_request(request)
+        with self._closed:
+            self._connections -= 1
+            self._closed.notify_all()
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        if not isinstance(sys.exception(), ConnectionError):  # a client that leaves is no error
+            super().handle_error(request, client_address)
 
     def serve_until_stopped(self) -> None:
-        """Serve until SIGTERM or SIGINT, then answer the requests under way."""
+        """Serve until SIGTERM or SIGINT, then answer the requests that clients have sent."""
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._stop)
         self.serve_forever(poll_interval=0.05)
-        with self._idle:
-            self._idle.wait_for(lambda: not self._under_way, DRAIN_S)
+        self._accept_the_rest()
         self.server_close()
+        os.close(self._drain_writer)
+        with self._closed:
+            self._closed.wait_for(lambda: not self._connections, DRAIN_S)
+
+    def _accept_the_rest(self) -> None:
+        """Accept the connections that the kernel has made already; it makes no further ones."""
+        refuse_new_connections(self.socket)
+        self.socket.setblocking(False)
+        with suppress(BlockingIOError):
+            while True:
+                request, client_address = self.socket.accept()
+                request.setblocking(True)
+                self.process_request(request, client_address)
 
     def _stop(self, *_: object) -> None:
-        self.is_draining = True
-        threading.Thread(target=self.shutdown, daemon=True).start()
+        if not self.is_draining:
+            self.is_draining = True
+            threading.Thread(target=self.shutdown, daemon=True).start()
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -67,7 +99,36 @@ class Handler(BaseHTTPRequestHandler):
 
     protocol_version = "HTTP/1.1"
     timeout = IDLE_S
+    disable_nagle_algorithm = True
+    wbufsize = 1 << 16  # head and body in one packet
     server: Server
+
+    def setup(self) -> None:
+        super().setup()
+        self._is_new = True
+
+    def handle_one_request(self) -> None:
+        if self._await_request():
+            self._is_new = False
+            super().handle_one_request()
+        else:
+            self.close_connection = True
+
+    def _await_request(self) -> bool:
+        """Wait for the next request. Return False if none comes: the client is idle, or the server drains."""
+        self.connection.settimeout(0.0)
+        has_bytes = bool(self.rfile.peek(1))  # type: ignore[attr-defined]  # it is a BufferedReader
+        self.connection.settimeout(IDLE_S)
+        if has_bytes:
+            return True
+        waiting, connection = select.poll(), self.connection.fileno()
+        waiting.register(connection, select.POLLIN)
+        waiting.register(self.server.drain, select.POLLIN)
+        found = [handle for handle, _ in waiting.poll(1000 * IDLE_S)]
+        if found and connection not in found and self._is_new:  # its client has connected to send a request
+            waiting.unregister(self.server.drain)
+            found = [handle for handle, _ in waiting.poll(1000 * FIRST_BYTE_S)]
+        return connection in found
 
     def do_GET(self) -> None:
         if self.path.partition("?")[0] == "/stats":
@@ -78,11 +139,7 @@ class Handler(BaseHTTPRequestHandler):
             self._send(200, {"status": "ok"})
 
     def do_POST(self) -> None:
-        self.server.begin()
-        try:
-            self._send(*self._answer())
-        finally:
-            self.server.end()
+        self._send(*self._answer())
 
     def _answer(self) -> tuple[int, Any]:
         length = self.headers.get("Content-Length", "")

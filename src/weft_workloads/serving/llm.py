@@ -19,6 +19,8 @@ from weft_workloads.serving import random_gguf
 
 DRAIN_S: Final = 60.0
 POLL_S: Final = 0.05
+IDLE_POLLS: Final = 4
+"""In a row: a request that waits gets its slot a moment after the one before has ended."""
 
 
 def run(args: argparse.Namespace) -> None:
@@ -35,8 +37,9 @@ def run(args: argparse.Namespace) -> None:
     replica.ready()
     while not stopped.wait(1.0):  # a signal handler of Python runs between two waits
         pass
-    until = time.monotonic() + DRAIN_S
-    while time.monotonic() < until and is_busy(args.host, args.port):
+    until, idle = time.monotonic() + DRAIN_S, 0
+    while time.monotonic() < until and idle < IDLE_POLLS:
+        idle = 0 if is_busy(args.host, args.port) else idle + 1
         time.sleep(POLL_S)
     os._exit(0)  # threads of llama.cpp hold the interpreter otherwise
 
