@@ -12,6 +12,10 @@ from typing import Final
 CPU_CLOCK: Final = 2
 """CPUCLOCK_SCHED of the kernel, for all threads of a process."""
 
+SLICE_ASLEEP_S: Final = 0.0005
+SLICE_AWAKE_S: Final = 0.002
+"""The time between two looks at the other process. Each look interrupts it."""
+
 
 def cpu_seconds(pid: int) -> float:
     """Return the CPU time that a process has used."""
@@ -38,14 +42,19 @@ class PairClock:
         other = cpu_seconds(self._other) if self._other is not None else 0.0
         return time.process_time() + other + self._idle_s - self._own_s - self._zero
 
-    def sleep_until(self, moment: float, slice_s: float = 0.0005) -> None:
+    def sleep_until(self, moment: float) -> None:
         """Wait until the clock shows this moment. The CPU time of the wait itself does not count."""
-        while (left := moment - self.now()) > 0:
+        while True:
+            cpu = time.process_time()
+            left = moment - self.now()
+            if left <= 0:
+                return
             if self._other is None:
                 self._idle_s += left
                 return
-            began, asleep, cpu = time.monotonic(), is_asleep(self._other), time.process_time()
-            time.sleep(min(slice_s, left))
+            # on one core the clock is never faster than the wall clock, so a sleep of `left` ends in time
+            began, asleep = time.monotonic(), is_asleep(self._other)
+            time.sleep(min(SLICE_ASLEEP_S if asleep else SLICE_AWAKE_S, left))
             if asleep and is_asleep(self._other):
                 self._idle_s += time.monotonic() - began
             self._own_s += time.process_time() - cpu

@@ -17,7 +17,7 @@ from weft.device import page
 
 RATE: Final = 12.0
 """Requests per second: one batch each, 6 to 7 ms of the core."""
-SECONDS: Final = 8.0
+SECONDS: Final = 6.0
 ROUNDS: Final = 3
 ARMS: Final = (
     Arm("training alone", serves=False), Arm("inference alone", trains=False), Arm("uncontrolled"),

@@ -14,7 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from weft.router.rules.dispatch import Dispatcher, ReplicaLoad, ReplicaPlan
 from weft.router.rules.model_name import BadBody, ModelScanner
-from weft.router.rules.picking import pick
+from weft.router.rules.picking import BALANCE_RULES, BalanceRule, pick
 from weft.router.rules.retry import IDEMPOTENT, MAX_SENDS, RETRY_RULES, RetryRule, may_send_again
 from weft.router.rules.target import find_target, origin_form
 
@@ -34,9 +34,10 @@ PLANS = st.lists(
 class Dispatching(RuleBasedStateMachine):
     """Requests arrive, end, fail and leave; replicas come, drain, fail and go."""
 
-    @initialize(seed=st.integers(0, 1000), max_queue=st.integers(0, 6))
-    def begin(self, seed: int, max_queue: int) -> None:
+    @initialize(seed=st.integers(0, 1000), max_queue=st.integers(0, 6), balance=st.sampled_from(BALANCE_RULES))
+    def begin(self, seed: int, max_queue: int, balance: BalanceRule) -> None:
         self.dispatcher: Dispatcher[int] = Dispatcher(random.Random(seed).random, max_queue)
+        self.dispatcher.balance = balance
         self.at: dict[int, ReplicaLoad] = {}
         self.waiting: list[int] = []
         self.number = 0
@@ -126,6 +127,8 @@ test_any_order_of_events_keeps_the_books = Dispatching.TestCase
 
 
 class Weighted:
+    name, turn = "", 0.0
+
     def __init__(self, outstanding: int, weight: float) -> None:
         self.outstanding, self.weight = outstanding, weight
 
@@ -143,6 +146,28 @@ def test_idle_replicas_get_requests_in_proportion_to_their_weights() -> None:
     draw, loads = random.Random(1).random, [Weighted(0, 1.0), Weighted(0, 3.0)]
     heavy = sum(pick(loads, draw, weighted=True) is loads[1] for _ in range(4000))
     assert 2880 < heavy < 3120
+
+
+def in_turn(dispatcher: Dispatcher[int], requests: int) -> str:
+    """Return the replicas that get requests which are answered at once."""
+    found = [dispatcher.arrive(number) for number in range(requests)]
+    for replica in found:
+        assert replica is not None
+        dispatcher.release(replica)
+    return "".join(replica.name for replica in found if replica is not None)
+
+
+def test_round_robin_takes_replicas_in_turn_by_weight_and_lets_none_catch_up() -> None:
+    dispatcher: Dispatcher[int] = Dispatcher(random.random, 0)
+    dispatcher.balance = "round_robin"
+    dispatcher.update([ReplicaPlan(name, 100) for name in "abc"])
+    assert in_turn(dispatcher, 7) == "abcabca"
+    dispatcher.update([ReplicaPlan("a", 100), ReplicaPlan("b", 100), ReplicaPlan("c", 100, draining=True)])
+    assert in_turn(dispatcher, 5) == "babab"
+    dispatcher.update([ReplicaPlan(name, 100) for name in "abcd"])
+    assert sorted(in_turn(dispatcher, 8)) == sorted("abcd" * 2), "those that were away get no more than the others"
+    dispatcher.update([ReplicaPlan("a", 100, 2.0), ReplicaPlan("b", 100)])
+    assert Counter(in_turn(dispatcher, 30)) == {"a": 20, "b": 10}
 
 
 @given(

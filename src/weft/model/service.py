@@ -85,6 +85,8 @@ class RoutingRule:
     """The requests that another replica gets after one has read them: never, connect, safe or unanswered."""
     max_queue: int = 1000
     """Requests that wait; further ones are refused."""
+    balance: str = "p2c"
+    """The choice of a replica: p2c, of two drawn at random the one with fewer requests, or round_robin, in turn."""
 
 
 DEFAULT_ROUTING: Final = RoutingRule()

@@ -18,6 +18,7 @@ from weft.client import Client
 from weft.endpoints.addresses import parse_address
 from weft.errors import WeftError
 from weft.model import Timeouts
+from weft.router.rules.picking import BALANCE_RULES, BalanceRule
 from weft.router.rules.retry import RETRY_RULES, RetryRule
 from weft.router.service import ServiceLoad
 from weft.router.table import MAX_QUEUE, ReplicaRoute, RouteTable, ServiceRoute
@@ -128,5 +129,8 @@ def _service(route: m.ServiceRoute) -> ServiceRoute:
     )
     timeouts = Timeouts(route.queue_s, route.answer_s, route.idle_s, route.drain_s)
     retry: RetryRule = next((rule for rule in RETRY_RULES if rule == route.retry), "safe")
-    max_queue = route.max_queue or MAX_QUEUE
-    return ServiceRoute(route.name, replicas, tuple(route.models), timeouts=timeouts, retry=retry, max_queue=max_queue)
+    balance: BalanceRule = next((rule for rule in BALANCE_RULES if rule == route.balance), "p2c")
+    return ServiceRoute(
+        route.name, replicas, tuple(route.models), timeouts=timeouts, retry=retry,
+        max_queue=route.max_queue or MAX_QUEUE, balance=balance,
+    )  # fmt: skip

@@ -51,7 +51,7 @@ class RoutedService:
     def update(self, route: ServiceRoute) -> None:
         """Set the replicas and options. Replicas that left finish the requests they have."""
         self.route = route
-        self.dispatcher.max_queue = route.max_queue
+        self.dispatcher.max_queue, self.dispatcher.balance = route.max_queue, route.balance
         addresses = {replica.name: replica.address for replica in route.replicas}
         moved = {name for name, load in self.dispatcher.replicas.items() if self._has_moved(load, addresses)}
         plans = [ReplicaPlan(each.name, each.concurrency, each.weight, each.draining) for each in route.replicas]

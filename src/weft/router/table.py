@@ -3,25 +3,27 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from weft.endpoints.addresses import Address, parse_address
 from weft.errors import InputError, UnknownName
 from weft.model.service import DEFAULT_TIMEOUTS, Timeouts
+from weft.router.rules.picking import BALANCE_RULES, BalanceRule
 from weft.router.rules.retry import RETRY_RULES, RetryRule
 
 if TYPE_CHECKING:
     from weft.inputs.yaml import YamlMapping, YamlValue
 
+Rule = TypeVar("Rule", bound=str)
 MAX_QUEUE: Final = 1000
 MAX_CONCURRENCY: Final = 1_000_000
 MAX_WEIGHT: Final = 1000.0
 MAX_TIMEOUT_S: Final = 86400.0
 RESERVED: Final = frozenset(("v1", "-"))
 _NAME: Final = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,98}[A-Za-z0-9])?")
-SERVICE_KEYS: Final = ("replicas", "concurrency", "models", "hosts", "timeouts", "retry", "max_queue")
+SERVICE_KEYS: Final = ("replicas", "concurrency", "models", "hosts", "timeouts", "retry", "max_queue", "balance")
 REPLICA_KEYS: Final = ("name", "address", "concurrency", "weight", "draining", "version")
 
 
@@ -51,6 +53,7 @@ class ServiceRoute:
     timeouts: Timeouts = DEFAULT_TIMEOUTS
     retry: RetryRule = "safe"
     max_queue: int = MAX_QUEUE
+    balance: BalanceRule = "p2c"
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,15 +93,16 @@ def _parse_service(name: str, value: YamlValue) -> ServiceRoute:
     replicas = tuple(_parse_replica(each, concurrency) for each in items)
     if twice := _first_twice(replica.name for replica in replicas):
         raise value.error(f"two replicas of {name} are named {twice}", "give each replica another name")
-    retry = keys.get("retry")
+    retry, balance = keys.get("retry"), keys.get("balance")
     return ServiceRoute(
         name,
         replicas,
         _texts(keys, "models"),
         tuple(host.lower() for host in _texts(keys, "hosts")),
         _parse_timeouts(keys.get("timeouts")),
-        "safe" if retry is None else _parse_retry(retry),
+        "safe" if retry is None else _parse_rule(retry, "retry rule", RETRY_RULES),
         keys.whole("max_queue", MAX_QUEUE, high=MAX_CONCURRENCY),
+        "p2c" if balance is None else _parse_rule(balance, "balance rule", BALANCE_RULES),
     )
 
 
@@ -167,11 +171,11 @@ def _parse_float(value: YamlValue, text: str, high: float, what: str) -> float:
     return found
 
 
-def _parse_retry(value: YamlValue) -> RetryRule:
+def _parse_rule(value: YamlValue, what: str, rules: Sequence[Rule]) -> Rule:
     text = value.text()
-    found = next((rule for rule in RETRY_RULES if rule == text), None)
+    found = next((rule for rule in rules if rule == text), None)
     if found is None:
-        raise UnknownName("retry rule", text[:80], RETRY_RULES, where=value.where)
+        raise UnknownName(what, text[:80], rules, where=value.where)
     return found
 
 

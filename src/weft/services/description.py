@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -12,9 +13,10 @@ from weft.plugins import registry
 
 KEYS: Final = (
     "service", "gpus", "share", "memory", "replicas", "scale", "slo", "concurrency", "health", "timeouts", "update",
-    "retry", "max_queue", "user",
+    "retry", "max_queue", "balance", "user",
 )  # fmt: skip
 RETRY_RULES: Final = ("never", "connect", "safe", "unanswered")
+BALANCE_RULES: Final = ("p2c", "round_robin")
 MAX_REPLICAS: Final = 100_000
 
 
@@ -28,12 +30,15 @@ def read_service(entry: YamlMapping, *, min_gpus: int = 1) -> Service:
         name.text(), entry.whole("gpus", 1, low=min_gpus, high=MAX_REPLICAS), user=entry.text("user", ""),
         share=_share(entry.get("share")), memory_mb=PerRank(0 if memory is None else _megabytes(memory)),
     )  # fmt: skip
+    usual = RoutingRule()
     return Service(
         name.text(), template, _scale(entry.get("replicas"), entry.get("scale")), _health(entry.get("health")),
         _timeouts(entry.get("timeouts")), concurrency=entry.whole("concurrency", 8, low=1, high=MAX_REPLICAS),
         slo_s=None if slo is None else parse_seconds(slo), update=_update(entry.get("update")),
         routing=RoutingRule(
-            _retry(entry.get("retry")), entry.whole("max_queue", RoutingRule().max_queue, low=1, high=MAX_REPLICAS)
+            _one_of(entry.get("retry"), RETRY_RULES, usual.retry),
+            entry.whole("max_queue", usual.max_queue, low=1, high=MAX_REPLICAS),
+            _one_of(entry.get("balance"), BALANCE_RULES, usual.balance),
         ),
     )  # fmt: skip
 
@@ -129,11 +134,11 @@ def _path(value: YamlValue) -> str:
     return text
 
 
-def _retry(value: YamlValue | None) -> str:
+def _one_of(value: YamlValue | None, choices: Sequence[str], default: str) -> str:
     if value is None:
-        return RoutingRule().retry
-    if value.text() not in RETRY_RULES:
-        raise value.expected(f"one of {', '.join(RETRY_RULES)}")
+        return default
+    if value.text() not in choices:
+        raise value.expected(f"one of {', '.join(choices)}")
     return value.text()
 
 

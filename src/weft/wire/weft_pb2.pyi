@@ -920,7 +920,7 @@ class RouteTable(_message.Message):
     def __init__(self, number: _Optional[int] = ..., services: _Optional[_Iterable[_Union[ServiceRoute, _Mapping]]] = ...) -> None: ...
 
 class ServiceRoute(_message.Message):
-    __slots__ = ("name", "replicas", "models", "queue_s", "answer_s", "idle_s", "drain_s", "retry", "max_queue")
+    __slots__ = ("name", "replicas", "models", "queue_s", "answer_s", "idle_s", "drain_s", "retry", "max_queue", "balance")
     NAME_FIELD_NUMBER: _ClassVar[int]
     REPLICAS_FIELD_NUMBER: _ClassVar[int]
     MODELS_FIELD_NUMBER: _ClassVar[int]
@@ -930,6 +930,7 @@ class ServiceRoute(_message.Message):
     DRAIN_S_FIELD_NUMBER: _ClassVar[int]
     RETRY_FIELD_NUMBER: _ClassVar[int]
     MAX_QUEUE_FIELD_NUMBER: _ClassVar[int]
+    BALANCE_FIELD_NUMBER: _ClassVar[int]
     name: str
     replicas: _containers.RepeatedCompositeFieldContainer[ReplicaRoute]
     models: _containers.RepeatedScalarFieldContainer[str]
@@ -939,7 +940,8 @@ class ServiceRoute(_message.Message):
     drain_s: float
     retry: str
     max_queue: int
-    def __init__(self, name: _Optional[str] = ..., replicas: _Optional[_Iterable[_Union[ReplicaRoute, _Mapping]]] = ..., models: _Optional[_Iterable[str]] = ..., queue_s: _Optional[float] = ..., answer_s: _Optional[float] = ..., idle_s: _Optional[float] = ..., drain_s: _Optional[float] = ..., retry: _Optional[str] = ..., max_queue: _Optional[int] = ...) -> None: ...
+    balance: str
+    def __init__(self, name: _Optional[str] = ..., replicas: _Optional[_Iterable[_Union[ReplicaRoute, _Mapping]]] = ..., models: _Optional[_Iterable[str]] = ..., queue_s: _Optional[float] = ..., answer_s: _Optional[float] = ..., idle_s: _Optional[float] = ..., drain_s: _Optional[float] = ..., retry: _Optional[str] = ..., max_queue: _Optional[int] = ..., balance: _Optional[str] = ...) -> None: ...
 
 class ReplicaRoute(_message.Message):
     __slots__ = ("name", "address", "concurrency", "draining", "version")

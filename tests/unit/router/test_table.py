@@ -15,6 +15,7 @@ services:
     hosts: [Chat.example]
     timeouts: {queue: 2m, answer: 250ms, idle: 5}
     retry: unanswered
+    balance: round_robin
     max_queue: 10
     replicas:
       - 127.0.0.1:9001
@@ -25,12 +26,8 @@ services:
 
 def test_a_table_says_everything_about_its_services() -> None:
     chat, empty = parse_table(FULL, "t.yaml").services
-    assert (chat.models, chat.hosts, chat.retry, chat.max_queue) == (
-        ("tiny", "tiny-2"),
-        ("chat.example",),
-        "unanswered",
-        10,
-    )
+    assert (chat.models, chat.hosts) == (("tiny", "tiny-2"), ("chat.example",))
+    assert (chat.retry, chat.max_queue, chat.balance) == ("unanswered", 10, "round_robin")
     assert (chat.timeouts.queue_s, chat.timeouts.answer_s, chat.timeouts.idle_s) == (120.0, 0.25, 5.0)
     first, second = chat.replicas
     assert (first.name, str(first.address), first.concurrency, first.weight) == ("127.0.0.1:9001",) * 2 + (8, 1.0)
@@ -53,6 +50,7 @@ def test_json_is_a_table_too() -> None:
         ("services: {a: {models: [m]}, b: {models: [m]}}", "two services have the model"),
         ("services: {a: {hosts: [H]}, b: {hosts: [h]}}", "two services have the host"),
         ("services: {a: {retry: always}}", "retry rule"),
+        ("services: {a: {balance: random}}", "balance rule"),
         ("services: {a: {timeouts: {queue: soon}}}", "timeouts.queue"),
         ("services: {a: {timeouts: {queue: 0}}}", "timeouts.queue"),
         ("services: {a: {replicas: [{address: 'h:1', weight: -1}]}}", "weight"),

@@ -10,7 +10,7 @@ from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 from typing import Generic, NamedTuple, TypeVar
 
-from weft.router.rules.picking import Draw, pick
+from weft.router.rules.picking import BalanceRule, Draw, pick, pick_in_turn
 
 Request = TypeVar("Request")
 
@@ -27,7 +27,7 @@ class ReplicaPlan(NamedTuple):
 class ReplicaLoad:
     """A replica and its outstanding requests."""
 
-    __slots__ = ("at", "concurrency", "draining", "name", "outstanding", "penalty_until_s", "removed", "weight")
+    __slots__ = ("at", "concurrency", "draining", "name", "outstanding", "penalty_until_s", "removed", "turn", "weight")
 
     def __init__(self, plan: ReplicaPlan) -> None:
         self.name = plan.name
@@ -36,6 +36,8 @@ class ReplicaLoad:
         self.removed = False
         self.penalty_until_s: float | None = None
         """A replica that refused a connection gets no requests before this time."""
+        self.turn = 0.0
+        """The moment of its next request, for a choice in turn. It rises by 1/weight with each request."""
         self.at = -1
         """Its place among the open replicas; -1: it is not open."""
 
@@ -49,6 +51,8 @@ class Dispatcher(Generic[Request]):
 
     def __init__(self, draw: Draw, max_queue: int) -> None:
         self._draw, self.max_queue = draw, max_queue
+        self.balance: BalanceRule = "p2c"
+        self._turn = 0.0
         self.replicas: dict[str, ReplicaLoad] = {}
         self.queue: OrderedDict[Request, None] = OrderedDict()
         self.in_flight = 0
@@ -92,7 +96,12 @@ class Dispatcher(Generic[Request]):
             yield request, self._take()
 
     def _take(self) -> ReplicaLoad:
-        replica = pick(self._open, self._draw, weighted=self._weighted)
+        if self.balance == "round_robin":
+            replica = pick_in_turn(self._open, self._turn)
+            self._turn = max(self._turn, replica.turn)  # a replica that was away does not catch up
+            replica.turn = self._turn + 1 / replica.weight
+        else:
+            replica = pick(self._open, self._draw, weighted=self._weighted)
         replica.outstanding += 1
         self.in_flight += 1
         if replica.outstanding >= replica.concurrency:
