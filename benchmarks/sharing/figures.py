@@ -7,21 +7,21 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from importlib.util import find_spec
-from statistics import median
 from tempfile import TemporaryDirectory
 from typing import Final
 
 from benchmarks.figure import Figure, least
-from benchmarks.sharing.arms import Arm, Outcome, play
+from benchmarks.sharing.arms import Arm, Outcome, start_pair
 from weft.device import page
 
 RATE: Final = 12.0
 """Requests per second: one batch each, 6 to 7 ms of the core."""
-SECONDS: Final = 6.0
-ROUNDS: Final = 3
+SETTLE_S: Final = 0.5
+SECONDS: Final = 2.5
+TURNS: Final = 8
 ARMS: Final = (
     Arm("training alone", serves=False), Arm("inference alone", trains=False), Arm("uncontrolled"),
-    Arm("prio", "prio"), Arm("dilu", "dilu"),
+    Arm("prio", "prio"), Arm("dilu", "dilu"), Arm("SCHED_IDLE", is_idle=True),
 )  # fmt: skip
 GATE: Final = """
 import os, sys, time
@@ -48,25 +48,31 @@ def figures() -> Iterator[Figure]:
     if find_spec("torch") is None:
         print("  torch is not installed: make workloads")
         return
-    core = max(os.sched_getaffinity(0))
-    # other processes come and go: each round has all arms, and ratios are taken within it
-    yield from _arms([{arm.name: play(arm, RATE, SECONDS, core) for arm in ARMS} for _ in range(ROUNDS)])
+    with start_pair(max(os.sched_getaffinity(0))) as pair:
+        found = {arm.name: Outcome() for arm in ARMS}
+        for turn in range(TURNS):
+            for arm in ARMS:
+                one = pair.play(arm, RATE, SETTLE_S, SECONDS, turn)
+                all_turns = found[arm.name]
+                all_turns.latencies += one.latencies
+                all_turns.steps += one.steps
+                all_turns.seconds += one.seconds
+    yield from _figures(found)
 
 
-def _arms(rounds: list[dict[str, Outcome]]) -> Iterator[Figure]:
+def _figures(found: dict[str, Outcome]) -> Iterator[Figure]:
+    alone, uncontrolled = found["training alone"].steps_per_s, found["uncontrolled"].quantile(0.95)
+    yield Figure("training alone", alone, "steps/s")
     for arm in ARMS[1:]:
+        outcome = found[arm.name]
         for part in (0.5, 0.95):
-            value = median(1e3 * each[arm.name].quantile(part) for each in rounds)
-            yield Figure(f"{arm.name}: latency p{100 * part:.0f}", value, "ms")
-    alone = ARMS[0].name
-    yield Figure("training alone", median(each[alone].steps_per_s for each in rounds), "steps/s")
-    for arm in ARMS[2:]:
-        kept = median(each[arm.name].steps_per_s / each[alone].steps_per_s for each in rounds)
-        goal = 70.0 if arm.name == "prio" else None
-        yield Figure(f"{arm.name}: training kept", 100 * kept, "%", goal, more_is_better=True)
-        if arm.name != "uncontrolled":
-            ratio = median(each[arm.name].quantile(0.95) / each["uncontrolled"].quantile(0.95) for each in rounds)
-            yield Figure(f"{arm.name}: p95 / p95 uncontrolled", ratio, "", 0.8 if goal else None)
+            yield Figure(f"{arm.name}: latency p{100 * part:.0f}", 1e3 * outcome.quantile(part), "ms")
+        if arm.rule != "off" or arm.is_idle:
+            goal = 0.8 if arm.name == "prio" else None
+            yield Figure(f"{arm.name}: p95 / p95 uncontrolled", outcome.quantile(0.95) / uncontrolled, "", goal)
+        if arm.trains:
+            kept, goal = 100 * outcome.steps_per_s / alone, 70.0 if arm.name == "prio" else None
+            yield Figure(f"{arm.name}: training kept", kept, "%", goal, more_is_better=True)
 
 
 def _gate_us(path: str) -> float:

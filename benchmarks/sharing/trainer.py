@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import mmap
-import os
 import struct
 import sys
 from pathlib import Path
@@ -17,14 +16,11 @@ LAYERS, WIDTH, BATCH = 16, 512, 96
 COUNT = struct.Struct("<Q")
 
 
-def main(counter: str, is_paced: str, scheduler: str) -> None:
+def main(counter: str) -> None:
     torch.set_num_threads(1)
     torch.manual_seed(0)
-    if scheduler == "idle":
-        os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
     model = nn.Sequential(*(nn.Sequential(nn.Linear(WIDTH, WIDTH), nn.ReLU()) for _ in range(LAYERS)))
-    if is_paced == "paced":
-        pace(model)
+    pace(model)  # gates are open unless the rule of the page closes them
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-4)
     inputs = torch.randn(BATCH, WIDTH)
     with open(counter, "r+b") as file, mmap.mmap(file.fileno(), 8) as memory:

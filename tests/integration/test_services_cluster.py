@@ -93,6 +93,9 @@ def test_a_router_that_other_machines_reach_has_tls_and_asks_for_tokens() -> Non
         assert url.startswith("https://")
         done = here.weft("call", "chat", "/x", *at)
         assert (done.stdout, done.returncode) == ("chat.0 ", 0), done.stderr
+        known = {**here.env, "WEFT_SCHEDULER": str(here.where)}
+        sent = json.loads(here.weft("load", "chat", "--rps", "20", "--duration", "1s", "--json", env=known).stdout)
+        assert (sent["ok"], set(sent["codes"])) == (sent["requests"], {"200"})
         trust = ssl.create_default_context(cadata=(here.ca() or b"").decode())
         with pytest.raises(urllib.error.HTTPError, match="401"):
             urllib.request.urlopen(f"{url}/x", context=trust, timeout=30.0)

@@ -132,6 +132,20 @@ def test_a_version_that_never_gets_ready_is_rolled_back(here: Site) -> None:
     undeploy(here)
 
 
+def test_undeploy_now_cuts_the_answers_under_way(here: Site) -> None:
+    url = deploy(here, "--wait", env="ANSWER_S: '600'", name="slow")
+    found: list[str] = []
+    thread = threading.Thread(target=lambda: found.append(answer_or_nothing(f"{url}/x")))
+    thread.start()
+    until(lambda: services(here)["slow"]["in_flight"] == 1)
+    here.weft("undeploy", "slow", check=True)
+    assert services(here)["slow"]["in_flight"] == 1
+    here.weft("undeploy", "slow", "--now", check=True)
+    until(lambda: "slow" not in services(here))
+    thread.join(60.0)
+    assert found == [""]
+
+
 def test_a_router_ends_with_the_folder_of_its_scheduler(tmp_path: Path) -> None:
     state, runtime = tmp_path / "s", tmp_path / "r"
     state.mkdir()

@@ -245,3 +245,21 @@ def test_runs_survive_a_worker_that_is_killed_and_stop_in_time(node: SharedNode)
     saved = node.folder / "jobs" / job / "checkpoints" / "saved"
     until(saved.exists)
     assert saved.stat().st_uid == ann.uid
+
+
+def test_a_job_in_a_container_is_refused_when_it_is_submitted(node: SharedNode) -> None:
+    ann = node.users[0]
+    said = node.weft(ann.name, "submit", "--image", "alpine", "--", "true", code=2)
+    assert "no node of this cluster runs containers: its workers run jobs as their submitters" in said
+    (ann.root / "a.yaml").write_text("service: a\nrun: x\nimage: alpine\n")
+    assert "a.yaml:1: no node of this cluster runs containers" in node.weft(
+        ann.name, "deploy", str(ann.root / "a.yaml"), code=2
+    )
+    assert "you are" in node.weft(ann.name, "deploy", str(other_users_service(node)), code=5)
+
+
+def other_users_service(node: SharedNode) -> Path:
+    """The description of a service whose replicas would run as the second user."""
+    path = node.users[0].root / "b.yaml"
+    path.write_text(f"service: b\nrun: id\nuser: {node.users[1].name}\n")
+    return path

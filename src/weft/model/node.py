@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 from weft.model.ids import NodeId, Seconds
+
+CONTAINERS: Final = ("containers", "yes")
+"""The label of nodes whose workers run containers. Jobs with an image need it in a cluster."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from weft.model.ids import NodeId, Seconds
-from weft.model.node import Gpu, Node
+from weft.model.node import CONTAINERS, Gpu, Node
 
 MAX_START_S: Final = 120.0
 MAX_START_PART: Final = 0.2
@@ -57,7 +57,7 @@ class Pool:
     def node(self, slot: NodeId) -> Node:
         """Return the node that an allocation brings."""
         gpus = (Gpu(self.model, self.memory_mb),) * self.gpus
-        return Node(slot, gpus, self.cpus, self.ram_mb, labels=(("pool", self.name), *self.labels))
+        return Node(slot, gpus, self.cpus, self.ram_mb, labels=(CONTAINERS, ("pool", self.name), *self.labels))
 
     def owns(self, node: NodeId) -> bool:
         """Return whether this is the name of one of its nodes."""

@@ -15,6 +15,11 @@ KEYS: Final = (
     "service", "gpus", "share", "memory", "replicas", "scale", "slo", "concurrency", "health", "timeouts", "update",
     "retry", "max_queue", "balance", "user",
 )  # fmt: skip
+LIVE_KEYS: Final = (
+    "run", "model", "params", "env", "chdir", "cpus", "mem", "grace", "models", "llm", "image", "mounts", "runtime",
+)  # fmt: skip
+"""Keys that only a deployment uses: how its replicas run, and models of OpenAI requests. A simulation ignores
+them, so that one file serves for both."""
 RETRY_RULES: Final = ("never", "connect", "safe", "unanswered")
 BALANCE_RULES: Final = ("p2c", "round_robin")
 MAX_REPLICAS: Final = 100_000

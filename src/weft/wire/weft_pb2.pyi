@@ -890,20 +890,22 @@ class DeployRequest(_message.Message):
     def __init__(self, description: _Optional[str] = ..., file: _Optional[str] = ..., chdir: _Optional[str] = ..., env: _Optional[_Iterable[_Union[Variable, _Mapping]]] = ..., dry_run: _Optional[bool] = ...) -> None: ...
 
 class ServiceChange(_message.Message):
-    __slots__ = ("service", "verb", "min_replicas", "max_replicas", "share", "concurrency")
+    __slots__ = ("service", "verb", "min_replicas", "max_replicas", "share", "concurrency", "now")
     SERVICE_FIELD_NUMBER: _ClassVar[int]
     VERB_FIELD_NUMBER: _ClassVar[int]
     MIN_REPLICAS_FIELD_NUMBER: _ClassVar[int]
     MAX_REPLICAS_FIELD_NUMBER: _ClassVar[int]
     SHARE_FIELD_NUMBER: _ClassVar[int]
     CONCURRENCY_FIELD_NUMBER: _ClassVar[int]
+    NOW_FIELD_NUMBER: _ClassVar[int]
     service: str
     verb: str
     min_replicas: int
     max_replicas: int
     share: str
     concurrency: int
-    def __init__(self, service: _Optional[str] = ..., verb: _Optional[str] = ..., min_replicas: _Optional[int] = ..., max_replicas: _Optional[int] = ..., share: _Optional[str] = ..., concurrency: _Optional[int] = ...) -> None: ...
+    now: bool
+    def __init__(self, service: _Optional[str] = ..., verb: _Optional[str] = ..., min_replicas: _Optional[int] = ..., max_replicas: _Optional[int] = ..., share: _Optional[str] = ..., concurrency: _Optional[int] = ..., now: _Optional[bool] = ...) -> None: ...
 
 class RoutesRequest(_message.Message):
     __slots__ = ("address",)

@@ -56,6 +56,7 @@ def run(found: Settings) -> Outcome:
     if form in ("single", "ddp") and found.model.kind != "games":
         hook_stages()
     task, source = processes.make_in_all(ranks, lambda: make_task(found, tiny, ranks, device, form))
+    train.pace(task.model)  # next to a service on the same GPU, training gives way
     engine = processes.make_in_all(ranks, lambda: make_engine(task, found, tiny, ranks, form, device))
     trainer = Trainer(found, ranks, task, engine)
     count = sum(each.numel() for each in task.model.parameters())

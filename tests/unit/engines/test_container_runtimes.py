@@ -70,6 +70,7 @@ def test_podman_without_a_description_of_the_gpus_says_how_to_get_one(tmp_path: 
 
 def test_users_keep_their_id() -> None:
     assert after(list(Podman().run(SPEC, ABLE._replace(rootless=True))), "--userns") == ["keep-id"]
+    assert after(list(Podman().run(SPEC, ABLE._replace(rootless=True, has_more_ids=False))), "--userns") == []
     assert after(list(Podman().run(SPEC, ABLE)), "--userns") == []
     assert after(list(Docker().run(SPEC, ABLE)), "--user") == ["1000:100"]
     assert after(list(Docker().run(SPEC, ABLE._replace(rootless=True))), "--user") == []

@@ -17,6 +17,7 @@ from weft.errors import InputError
 if TYPE_CHECKING:
     from urllib.parse import SplitResult
 
+    from weft.endpoints.credentials import Credentials
     from weft.load.figures import LoadFigures, Sent
     from weft.load.sender import LoadPlan
 
@@ -135,15 +136,16 @@ def _plan(args: argparse.Namespace, rates: list[float]) -> LoadPlan:
     from weft.load.sender import LoadPlan
 
     where = _split(args)
-    tls = None
+    tls, access = None, _access(args, where)
     if where.scheme == "https":
         import ssl
 
-        tls = ssl.create_default_context(cafile=args.ca)
+        authority = access.ca.decode() if access is not None and access.ca is not None and args.ca is None else None
+        tls = ssl.create_default_context(cafile=args.ca, cadata=authority)
     method = args.method or ("POST" if args.data is not None else "GET")
     host, port = str(where.hostname), where.port or (443 if tls else 80)
     times_s = draw_arrivals(rates, args.gamma, args.seed)
-    request = _request(args, where, method)
+    request = _request(args, where, method, access.token if access is not None else "")
     return LoadPlan(host, port, request, times_s, args.connections, args.timeout, tls, method == "HEAD")
 
 
@@ -163,6 +165,17 @@ def _split(args: argparse.Namespace) -> SplitResult:
     if not fits or not target.isascii() or any(letter.isspace() for letter in target):
         raise InputError(f"{target[:80]!r} is not an address", hint="such as http://127.0.0.1:8080/chat/")
     return where
+
+
+def _access(args: argparse.Namespace, where: SplitResult) -> Credentials | None:
+    """Return what the router of a cluster asks for, if SVC is one of its services."""
+    if "://" in args.target or where.scheme != "https":
+        return None
+    from weft.endpoints.config import scheduler_address
+    from weft.endpoints.credentials import find_credentials
+
+    scheduler = scheduler_address(None)
+    return find_credentials(scheduler) if scheduler is not None else None
 
 
 def _url_of(service: str) -> str:
@@ -186,13 +199,15 @@ def _url_at(router: str, service: str) -> str:
     return f"{base.rstrip('/')}/{service.strip('/')}"
 
 
-def _request(args: argparse.Namespace, where: SplitResult, method: str) -> bytes:
+def _request(args: argparse.Namespace, where: SplitResult, method: str, token: str = "") -> bytes:
     body = read_body(args.data, MAX_BODY_BYTES)
     target = (where.path or "/") + (f"?{where.query}" if where.query else "")
     lines = [f"{method} {target} HTTP/1.1", f"Host: {where.netloc.rpartition('@')[2]}"]
     headers = parse_headers(args.header)
     names = {name.lower() for name, _ in headers}
     lines += [f"{name}: {value}" for name, value in headers]
+    if token and "authorization" not in names:
+        lines.append(f"Authorization: Bearer {token}")
     if "user-agent" not in names:
         lines.append("User-Agent: weft-load")
     if body or method in ("POST", "PUT", "PATCH"):

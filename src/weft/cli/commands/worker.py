@@ -124,6 +124,7 @@ def _work(args: argparse.Namespace, notify: Callable[[AgentDir, WorkerEvent], No
     from weft.agent.worker import LEAVE_GRACE_S, create_worker
     from weft.endpoints import config
     from weft.endpoints.addresses import Address
+    from weft.model.node import CONTAINERS
     from weft.wire.convert import node_spec
 
     scheduler = config.scheduler_address(args.scheduler) or Address("localhost")
@@ -132,6 +133,8 @@ def _work(args: argparse.Namespace, notify: Callable[[AgentDir, WorkerEvent], No
     machine, nvml = _machine(args)
     os.umask(0o077)
     folder = _folder(args, machine.node.id)
+    if not folder.for_all_users and "containers" not in dict(labels):
+        labels += (CONTAINERS,)  # a runtime of root would give its rights to the jobs of others
     folder.make()
     folder.lock()
     _log_to(folder, stderr=args.log_stderr)

@@ -18,15 +18,11 @@ from weft.model.status import ENDED
 from weft.server.auth.identity import Caller
 from weft.server.controller import Controller
 from weft.server.process.slices import at_once
-from weft.services.description import KEYS, MAX_REPLICAS, read_service
+from weft.services.description import KEYS, LIVE_KEYS, MAX_REPLICAS, read_service
 from weft.wire.messages import DeployRequest, ServiceChange, SubmitRequest
 from weft.wire.views.services import DeployedView
 
 MAX_DESCRIPTION_CHARS: Final = 65_536
-LIVE_KEYS: Final = (
-    "run", "model", "params", "env", "chdir", "cpus", "mem", "grace", "models", "llm", "image", "mounts", "runtime",
-)  # fmt: skip
-"""Keys that only a deployment has: how its replicas run, and the models that OpenAI requests name."""
 TRIAL_SUFFIX: Final = "-trial"
 RESERVED_NAMES: Final = ("v1", "-")
 """Paths of the router itself."""
@@ -57,37 +53,41 @@ def change(
     """Return the event of `weft undeploy`, `weft scale` or `weft rollback`."""
     services = controller.scheduler.state.services.by_name
     known = services.get(request.service)
-    if known is None or known.undeployed:
+    if known is None or (known.undeployed and not request.now):
         raise UnknownName("service", request.service[:80], [name for name, s in services.items() if not s.undeployed])
     _check_owner(who, known)
     if request.verb not in (*_VERBS, "trial"):
         raise UnknownName("verb", request.verb[:80], (*_VERBS, "trial"))
     if request.verb == "trial":
         return _deploy_trial(controller, known, request, now)
-    event = _VERBS[request.verb](known, request, now)
-    service = event.service if isinstance(event, Deployed) else known.service
+    events = _VERBS[request.verb](known, request, now)
+    service = next((event.service for event in events if isinstance(event, Deployed)), known.service)
     outcome = {"undeploy": "undeployed", "scale": "scaled", "rollback": "rolled back"}[request.verb]
-    return [event], DeployedView(
+    return events, DeployedView(
         service=service.name, version=service.version, outcome=outcome, url=controller.services.url(service.name)
     )
 
 
-def _undeploy(known: ServiceState, _request: ServiceChange, now: Seconds) -> Event:
-    return Undeployed(now, known.service.name)
+def _undeploy(known: ServiceState, request: ServiceChange, now: Seconds) -> list[Event]:
+    gone = Undeployed(now, known.service.name)
+    if not request.now:
+        return [gone]
+    hurried = replace(known.service, timeouts=replace(known.service.timeouts, drain_s=0.0))
+    return [Deployed(now, hurried), gone]
 
 
-def _scale(known: ServiceState, request: ServiceChange, now: Seconds) -> Event:
+def _scale(known: ServiceState, request: ServiceChange, now: Seconds) -> list[Event]:
     least, most = request.min_replicas, request.max_replicas
     if least > most or most < 1:
         raise InputError(f"{least}..{most} replicas make no sense", hint="such as 2, or 0..8")
     rule = replace(known.service.scale, min_replicas=least, max_replicas=most)
-    return Deployed(now, replace(known.service, scale=rule))
+    return [Deployed(now, replace(known.service, scale=rule))]
 
 
-def _rollback(known: ServiceState, _request: ServiceChange, now: Seconds) -> Event:
+def _rollback(known: ServiceState, _request: ServiceChange, now: Seconds) -> list[Event]:
     if known.previous is None:
         raise Refused(f"{known.service.name} has no earlier version\n  weft deploy changes a service")
-    return Deployed(now, replace(known.previous, version=known.service.version + 1))
+    return [Deployed(now, replace(known.previous, version=known.service.version + 1))]
 
 
 _VERBS: Final = {"undeploy": _undeploy, "scale": _scale, "rollback": _rollback}
@@ -121,9 +121,20 @@ def _describe(controller: Controller, request: DeployRequest, who: Caller) -> Se
     service = read_service(entry, min_gpus=0)
     if service.name in RESERVED_NAMES:
         raise entry.require("service").error(f"{service.name} is a path of the router", "give it another name")
+    _check_user(entry, who)
     with entry.value.locating():
         template = _template(controller, entry, service, request, who)
     return replace(service, template=template, models=_models(entry))
+
+
+def _check_user(entry: YamlMapping, who: Caller) -> None:
+    """Raise if replicas would run as another user, unless an admin wants that."""
+    user = entry.get("user")
+    if user is not None and not who.owns(user.text()):
+        raise NotPermitted(
+            f"{user.where}: replicas of user {user.text()[:80]!r}, and you are {who.user}\n"
+            "  leave user out; only admins may deploy for others"
+        )
 
 
 def _models(entry: YamlMapping) -> tuple[str, ...]:

@@ -16,6 +16,7 @@ from weft.core.state.state import State
 from weft.errors import InputError
 from weft.journal.postgres.blobs import BlobTable
 from weft.model import Job, Node, NodeId, Task
+from weft.model.node import CONTAINERS
 from weft.model.slots import format_message
 from weft.server.gpu_numbers import GpuNumbers
 
@@ -40,6 +41,9 @@ class AdmissionRules(Protocol):
 
     def labels(self, name: str) -> tuple[tuple[str, str], ...]:
         """Return the labels that restrict a job to the node of this name."""
+
+    def container_labels(self) -> tuple[tuple[str, str], ...]:
+        """Return the labels of nodes that run containers."""
 
     def largest_mb(self) -> int | None:
         """Return the memory of the largest GPU; None if no GPU is known."""
@@ -70,6 +74,9 @@ class SingleNodeRules:
 
     def labels(self, name: str) -> tuple[tuple[str, str], ...]:
         self.node(name)
+        return ()
+
+    def container_labels(self) -> tuple[tuple[str, str], ...]:
         return ()
 
     def largest_mb(self) -> int | None:
@@ -142,6 +149,9 @@ class ClusterRules:
     def labels(self, name: str) -> tuple[tuple[str, str], ...]:
         return (("node", name),) if name else ()
 
+    def container_labels(self) -> tuple[tuple[str, str], ...]:
+        return (CONTAINERS,)
+
     def largest_mb(self) -> int | None:
         return self._state.resources.largest_memory_mb() or None
 
@@ -162,6 +172,18 @@ class ClusterRules:
             if value > most:
                 raise InputError(f"{value:,} is too many", hint=f"at most {most:,} are supported", key=key)
         task = job.task or Task()
+        if task.image:
+            self._check_containers()
         if task.chdir and not task.snapshot and not os.path.isabs(task.chdir):
             what = f"{task.chdir[:200]!r} is not an absolute path"
             raise InputError(what, hint="the directory must exist on the node", key="chdir")
+
+    def _check_containers(self) -> None:
+        """Raise if no node runs containers, and no pool could bring one that does."""
+        living = [host.node for host in self._state.resources.nodes if host.alive]
+        if living and not self._state.pools.by_name and not any(CONTAINERS in node.labels for node in living):
+            raise InputError(
+                "no node of this cluster runs containers: its workers run jobs as their submitters, and a container "
+                "runtime would have the rights of root",
+                hint="leave the image out, or start a worker with --run-as worker", key="image",
+            )  # fmt: skip

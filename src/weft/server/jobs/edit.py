@@ -12,6 +12,7 @@ from weft.jobspec.fields import FIELDS, Field
 from weft.jobspec.job_names import looks_like_reference
 from weft.model import WHOLE, Job, JobId, NodeId, PerRank, Share, Slots, Task, Where
 from weft.model.groups import WORKSPACE
+from weft.model.node import CONTAINERS
 from weft.server.jobs.admission import AdmissionRules
 from weft.wire.convert import converter, get
 from weft.wire.messages import JobSpec
@@ -98,8 +99,8 @@ class JobEditor:
             own["name"] = _name(values["name"], values.get("group", job.group))
         if "share" in values or "max_jobs_per_gpu" in values:
             own["share"] = _share(values)
-        if not PLACES.isdisjoint(values):
-            own["where"] = self._where(job.where, values)
+        if not PLACES.isdisjoint(values) or "image" in values:
+            own["where"] = self._where(job, values)
         _check_gpus(gpus, own.get("where", job.where), values.get("per_gpu", job.task is not None and job.task.per_gpu))
         return own, task
 
@@ -107,8 +108,11 @@ class JobEditor:
         largest = self._rules.largest_mb()
         return DEFAULT_MEMORY_MB if largest is None else min(DEFAULT_MEMORY_MB, largest)
 
-    def _where(self, old: Where, values: Values) -> Where:
-        labels = values.get("labels", tuple(pair for pair in old.labels if pair[0] != "node"))
+    def _where(self, job: Job, values: Values) -> Where:
+        old = job.where
+        labels = values.get("labels", tuple(pair for pair in old.labels if pair[0] != "node" and pair != CONTAINERS))
+        if values.get("image", job.task.image if job.task is not None else ""):
+            labels += self._rules.container_labels()
         model = values.get("gpu_model", old.gpu_model)
         node = values.get("node") or _node_of(old)
         if not values.get("gpu_ids") and not values.get("gpu_choice"):

@@ -13,7 +13,7 @@ from weft.inputs.yaml import YamlMapping, YamlValue, parse_yaml
 from weft.model import Service
 from weft.plugins import registry
 from weft.scaling.port import ScaleBounds
-from weft.services.description import KEYS, parse_above_zero, read_service, seconds
+from weft.services.description import KEYS, LIVE_KEYS, parse_above_zero, read_service, seconds
 from weft.sim.serving.arrivals import Arrivals, from_rps, gamma, read_llm_trace, read_rps
 from weft.sim.serving.grid import example_grid, read_grid
 from weft.sim.serving.service import SimulatedService
@@ -21,8 +21,6 @@ from weft.sim.serving.workload import ServiceWorkload
 
 SIMULATED_KEYS: Final = ("requests", "cold_start", "latency", "token_time")
 """The keys that a simulation needs in addition to the description of a service."""
-LIVE_KEYS: Final = ("run", "image", "env", "chdir", "llm")
-"""The keys that a simulation ignores, so that one file serves for both: a deployment and its simulation."""
 MAX_SERVICES: Final = 1000
 
 

@@ -64,7 +64,10 @@ class OciRuntime:
 
 def common_flags(spec: ContainerSpec, answer: Answer) -> list[str]:
     """Return the flags that podman and docker share."""
-    flags = ["--name", spec.name, "--network", "host", "--ipc", "host"]
+    # without root, podman fails to share the IPC of a node that has no message queues; shared memory is what runs need
+    shares_memory_only = answer.rootless and not spec.has_mqueue
+    ipc = ["--volume", "/dev/shm:/dev/shm"] if shares_memory_only else ["--ipc", "host"]
+    flags = ["--name", spec.name, "--network", "host", *ipc]
     if answer.has_init:
         flags.append("--init")
     if spec.terminal:

@@ -28,16 +28,18 @@ class Podman(OciRuntime):
         has_init = any(os.path.exists(path) for path in INIT_PATHS) or shutil.which("catatonit") is not None
         rootless = bool((host.get("security") or {}).get("rootless"))
         controllers = host.get("cgroupControllers") or []
+        ids = (host.get("idMappings") or {}).get("uidmap") or []
         return Answer(
-            self.name, program, str(version.get("Version", "")), rootless, "memory" in controllers, has_init=has_init
-        )
+            self.name, program, str(version.get("Version", "")), rootless, "memory" in controllers, has_init=has_init,
+            has_more_ids=not rootless or sum(int(each.get("size", 0)) for each in ids) > 1,
+        )  # fmt: skip
 
     def run(self, spec: ContainerSpec, answer: Answer) -> Sequence[str]:
         # the container inherits the log itself: its output passes through no other process
         flags = [] if spec.terminal else ["--log-driver", "passthrough"]
         if spec.pid_file:
             flags += ["--pidfile", spec.pid_file]
-        if answer.rootless:
+        if answer.rootless and answer.has_more_ids:
             flags += ["--userns", "keep-id"]
         if spec.selinux:
             flags += ["--security-opt", "label=disable"]

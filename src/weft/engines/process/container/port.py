@@ -35,6 +35,9 @@ class Answer(NamedTuple):
     """It can limit the memory and CPUs of a container."""
     has_init: bool = False
     """It can start a process that forwards signals and reaps children, as the first process of a container."""
+    has_more_ids: bool = True
+    """Without root: containers have further user ids, those of /etc/subuid. Otherwise they have one, root's, which is
+    this user outside."""
 
 
 class Devices(NamedTuple):
@@ -76,6 +79,8 @@ class ContainerSpec:
     """The file to which the runtime may write the pid of the container's first process."""
     user: tuple[int, int] = (0, 0)
     selinux: bool = False
+    has_mqueue: bool = True
+    """The node has /dev/mqueue."""
 
 
 class ExitState(NamedTuple):

@@ -290,6 +290,7 @@ def container_spec(folder: str, spec: Mapping[str, Any], runtime: ContainerRunti
         pid_file=f"{folder}/{record.PID_FILE}",
         user=(os.getuid(), os.getgid()),
         selinux=os.path.exists("/sys/fs/selinux/enforce"),
+        has_mqueue=os.path.isdir("/dev/mqueue"),
     )
 
 

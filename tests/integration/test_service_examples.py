@@ -1,0 +1,38 @@
+"""The files in examples/services: each can be deployed, and the shapes of load are those of the generator."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from support.local_scheduler import site
+from weft.cli.main import main
+from weft.services.description import KEYS, LIVE_KEYS
+
+EXAMPLES = Path(__file__).parents[2] / "examples" / "services"
+GPUS = {"gpus": "0,1", "models": "A100,A100", "memories": "40960,40960"}
+
+
+def test_each_example_can_be_deployed_with_training_next_to_it() -> None:
+    files = sorted(EXAMPLES.glob("*.yaml"))
+    assert len(files) == 9
+    with site(GPUS) as here:
+        for file in files:
+            done = here.weft("deploy", str(file), "--dry-run", "--json", check=True)
+            assert json.loads(done.stdout)["outcome"] == "deployed", file
+        for file in sorted((EXAMPLES / "training").glob("*.json")):
+            here.weft("submit", "--dry-run", "--config", str(file), check=True)
+
+
+@pytest.mark.parametrize("shape", ["bursty", "periodic", "sporadic"])
+def test_the_shapes_are_those_of_the_generator(shape: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["load", "--rps", f"{shape}:50", "--duration", "300s", "--print-rps"]) == 0
+    assert capsys.readouterr().out == (EXAMPLES / "rps" / f"{shape}.txt").read_text()
+
+
+def test_every_key_of_a_service_is_documented() -> None:
+    page = (EXAMPLES.parents[1] / "docs" / "reference" / "services-file.md").read_text()
+    missing = [key for key in (*KEYS, *LIVE_KEYS) if f"`{key}`" not in page and f"`{key}." not in page]
+    assert not missing
