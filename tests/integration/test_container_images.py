@@ -45,6 +45,29 @@ def test_an_image_is_built_once_for_the_same_content(here: Site) -> None:
     assert [each["name"] for each in json.loads(here.weft("image", "list", "--json").stdout)["images"]] == [second]
 
 
+def test_a_service_is_built_from_its_folder_and_other_content_is_a_new_version(here: Site) -> None:
+    (here.root / "svc").mkdir()
+    file = here.root / "svc" / "svc.yaml"
+    file.write_text(
+        "service: built\nbuild: {context: image}\ngpus: 0\nhealth: {path: /, start_within: 60s, every: 300ms}\n"
+        f"run: cd /www && exec {sys.executable} -m http.server --bind $WEFT_HOST $WEFT_PORT\n"
+        f"mounts: [{sys.base_prefix}:{sys.base_prefix}:ro, {sys.prefix}:{sys.prefix}:ro]\n"
+    )
+    (here.root / "svc" / "image").mkdir()
+    (here.root / "svc" / "image" / "Containerfile").write_text(f"FROM {IMAGE}\nCOPY index.html /www/index.html\n")
+    for version in (1, 2):
+        (here.root / "svc" / "image" / "index.html").write_text(f"version {version}\n")
+        found = json.loads(here.weft("deploy", str(file), "--wait", "--json", check=True).stdout)
+        assert found["version"] == version
+        until(lambda: here.weft("call", "built", "/").stdout == f"version {version}\n")  # noqa: B023
+    assert "unchanged" in here.weft("deploy", str(file), check=True).stderr
+    here.weft("undeploy", "built", "--now", check=True)
+    both = file.read_text() + "image: alpine\n"
+    file.write_text(both)
+    done = here.weft("deploy", str(file))
+    assert (done.returncode, "image and build" in done.stderr) == (2, True)
+
+
 def test_an_image_made_by_hand_runs_its_task_scripts_with_the_preloaded_libraries(
     podman: PodmanStore, tmp_path: Path
 ) -> None:

@@ -252,7 +252,7 @@ def test_a_job_in_a_container_is_refused_when_it_is_submitted(node: SharedNode) 
     said = node.weft(ann.name, "submit", "--image", "alpine", "--", "true", code=2)
     assert "no node of this cluster runs containers: its workers run jobs as their submitters" in said
     (ann.root / "a.yaml").write_text("service: a\nrun: x\nimage: alpine\n")
-    assert "a.yaml:1: no node of this cluster runs containers" in node.weft(
+    assert "a.yaml:1: image: no node of this cluster runs containers" in node.weft(
         ann.name, "deploy", str(ann.root / "a.yaml"), code=2
     )
     assert "you are" in node.weft(ann.name, "deploy", str(other_users_service(node)), code=5)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from weft.client import Client
 from weft.client.api import connection
 from weft.client.service_calls import Reply, call_service
+from weft.client.service_images import build_image
 from weft.endpoints import config
 from weft.endpoints.addresses import Address
 from weft.endpoints.paths import Paths
@@ -43,17 +44,21 @@ def deploy(
     text = json.dumps(keys, default=str) if file is None else read_text(name)
     where = config.scheduler_address(scheduler)
     client = connection(where)
-    found = client.deploy(describe(text, name or "deploy()", elsewhere=where is not None))
+    found = client.deploy(describe(text, name or "deploy()", where))
     handle = ServiceHandle(found.service, client.where)
     if wait:
         wait_until_ready(client, found.service, timeout, found.version)
     return handle
 
 
-def describe(text: str, file: str, *, elsewhere: bool, dry_run: bool = False) -> DeployRequest:
-    """Return the request to deploy this description with the folder and environment of this process."""
-    env = capture(os.environ, elsewhere=elsewhere)
-    return DeployRequest(description=text, file=file, chdir=os.getcwd(), env=env, dry_run=dry_run)
+def describe(text: str, file: str, scheduler: Address | None, *, dry_run: bool = False) -> DeployRequest:
+    """Return the request to deploy this description with the folder and environment of this process.
+
+    If it has `build`, its image is built first.
+    """
+    image = build_image(text, file, scheduler, dry_run=dry_run)
+    env = capture(os.environ, elsewhere=scheduler is not None)
+    return DeployRequest(description=text, file=file, chdir=os.getcwd(), env=env, dry_run=dry_run, image=image)
 
 
 class ServiceHandle:

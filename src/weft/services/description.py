@@ -16,7 +16,8 @@ KEYS: Final = (
     "retry", "max_queue", "balance", "user",
 )  # fmt: skip
 LIVE_KEYS: Final = (
-    "run", "model", "params", "env", "chdir", "cpus", "mem", "grace", "models", "llm", "image", "mounts", "runtime",
+    "run", "model", "params", "env", "chdir", "cpus", "mem", "grace", "models", "llm", "image", "build",
+    "mounts", "runtime",
 )  # fmt: skip
 """Keys that only a deployment uses: how its replicas run, and models of OpenAI requests. A simulation ignores
 them, so that one file serves for both."""

@@ -876,18 +876,20 @@ class JoinReply(_message.Message):
     def __init__(self, token: _Optional[str] = ..., role: _Optional[str] = ..., user: _Optional[str] = ...) -> None: ...
 
 class DeployRequest(_message.Message):
-    __slots__ = ("description", "file", "chdir", "env", "dry_run")
+    __slots__ = ("description", "file", "chdir", "env", "dry_run", "image")
     DESCRIPTION_FIELD_NUMBER: _ClassVar[int]
     FILE_FIELD_NUMBER: _ClassVar[int]
     CHDIR_FIELD_NUMBER: _ClassVar[int]
     ENV_FIELD_NUMBER: _ClassVar[int]
     DRY_RUN_FIELD_NUMBER: _ClassVar[int]
+    IMAGE_FIELD_NUMBER: _ClassVar[int]
     description: str
     file: str
     chdir: str
     env: _containers.RepeatedCompositeFieldContainer[Variable]
     dry_run: bool
-    def __init__(self, description: _Optional[str] = ..., file: _Optional[str] = ..., chdir: _Optional[str] = ..., env: _Optional[_Iterable[_Union[Variable, _Mapping]]] = ..., dry_run: _Optional[bool] = ...) -> None: ...
+    image: str
+    def __init__(self, description: _Optional[str] = ..., file: _Optional[str] = ..., chdir: _Optional[str] = ..., env: _Optional[_Iterable[_Union[Variable, _Mapping]]] = ..., dry_run: _Optional[bool] = ..., image: _Optional[str] = ...) -> None: ...
 
 class ServiceChange(_message.Message):
     __slots__ = ("service", "verb", "min_replicas", "max_replicas", "share", "concurrency", "now")

@@ -102,7 +102,7 @@ def test_a_runtime_without_its_daemon_does_not_count(tmp_path: Path) -> None:
         find_runtime("podman", env)
     program("docker", 'echo \'{"ServerVersion": "28.0", "MemoryLimit": true, "InitBinary": "docker-init"}\'')
     cache = str(tmp_path / "cache.json")
-    assert find_runtime("", env, cache)[1][2:] == ("28.0", False, True, True)
+    assert find_runtime("", env, cache)[1][2:6] == ("28.0", False, True, True)
     program("docker", "exit 1")
     assert find_runtime("", env, cache)[0].name == "docker", "the answer is remembered for a minute"
 

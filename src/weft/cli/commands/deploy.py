@@ -30,8 +30,8 @@ def run(args: argparse.Namespace) -> int:
     from weft.endpoints.config import scheduler_address
     from weft.inputs.files import read_text
 
-    elsewhere = scheduler_address(args.scheduler) is not None
-    request = describe(read_text(args.file), args.file, elsewhere=elsewhere, dry_run=args.dry_run)
+    where = scheduler_address(args.scheduler)
+    request = describe(read_text(args.file), args.file, where, dry_run=args.dry_run)
     with connection.connect_or_start(args.scheduler) as client:
         found = client.deploy(request)
         if args.wait and not args.dry_run:

@@ -118,7 +118,7 @@ def _open_dilu(args: argparse.Namespace, address: str) -> None:
     if not file.exists():
         write_private(file, f"{secrets.token_urlsafe(24)}\n".encode())
     base = address if "://" in address else f"http://{address}"
-    control = Control(lambda: connection.connect_to_running(args.scheduler), elsewhere=scheduler is not None)
+    control = Control(lambda: connection.connect_to_running(args.scheduler), scheduler)
     token = read_private(str(file)).decode().strip()
     try:
         api = DiluApi(Address("127.0.0.1", args.dilu_api), token, control, lambda name: f"{base}/{name}", scheduler)

@@ -49,8 +49,7 @@ def run(args: argparse.Namespace) -> int:
 
     description = _description(args)
     name = description["service"]
-    elsewhere = scheduler_address(args.scheduler) is not None
-    request = describe(json.dumps(description), "weft serve", elsewhere=elsewhere)
+    request = describe(json.dumps(description), "weft serve", scheduler_address(args.scheduler))
     with connection.connect_or_start(args.scheduler) as client:
         known = find_service(client, name)
         if known is not None:

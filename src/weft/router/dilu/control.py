@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from weft.client import Client
 from weft.client.services import describe, find_service
+from weft.endpoints.addresses import Address
 from weft.errors import InputError, UnknownName
 from weft.jobspec.environment import capture
 from weft.jobspec.fields import spec_of
@@ -24,8 +25,8 @@ MAX_REGISTERED: Final = 10_000
 class Control:
     """Schedules, deletes and registers. One call at a time: counts of instances must not race."""
 
-    def __init__(self, connect: Callable[[], Client], *, elsewhere: bool) -> None:
-        self._connect, self._elsewhere = connect, elsewhere
+    def __init__(self, connect: Callable[[], Client], scheduler: Address | None) -> None:
+        self._connect, self._scheduler = connect, scheduler
         self._registered: dict[str, dict[str, Any]] = {}
         self._lock = threading.Lock()
 
@@ -47,14 +48,14 @@ class Control:
             known = find_service(client, name)
             instances = 1 if known is None else known.min_replicas + 1
             text = json.dumps(translation.service_of(task, self._registered.get(name, {}), instances))
-            found = client.deploy(describe(text, "/schedule", elsewhere=self._elsewhere))
+            found = client.deploy(describe(text, "/schedule", self._scheduler))
             return {
                 "service_name": name, "instance_id": f"{name}/{instances}", "instances": instances, "url": found.url,
                 "status": found.outcome,
             }  # fmt: skip
 
     def _submit(self, client: Client, task: Task) -> dict[str, Any]:
-        env = capture(os.environ, elsewhere=self._elsewhere)
+        env = capture(os.environ, elsewhere=self._scheduler is not None)
         spec = spec_of(as_text(translation.job_of(task)))
         (job,) = client.submit(SubmitRequest(jobs=[spec], env=env, chdir=os.getcwd()))
         return {"service_name": translation.name_of(task), "instance_id": job, "status": "submitted"}

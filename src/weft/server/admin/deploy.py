@@ -170,6 +170,10 @@ def _template(controller: Controller, entry: YamlMapping, service: Service, requ
             given |= {} if share.request >= 1 else {"share": f"{share.request:g}/{share.limit:g}"}
         elif (value := entry.get(key)) is not None:
             given[key] = value.text()
+    if (build := entry.get("build")) is not None:
+        if not request.image:
+            raise build.error("no image was built", "deploy it with weft deploy, which builds it")
+        given["image"] = request.image
     if (env := entry.get("env")) is not None:
         given["env"] = {name: value.text() for name, value in env.mapping("env").entries.items()}
     if (mounts := entry.get("mounts")) is not None:

@@ -10,7 +10,7 @@ import os
 from typing import Final
 
 from weft.cli import render
-from weft.errors import InputError, WeftError
+from weft.errors import InputError
 
 EXAMPLE: Final = """examples:
   weft image build .
@@ -29,22 +29,19 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from weft.engines.process.container.detection import host_environment
-    from weft.engines.process.container.images import Builder, content_hash, default_tag, find_containerfile
+    from weft.engines.process.container.images import build_once, find_containerfile
     from weft.jobspec.readers import runtime
 
     if ":" in args.name:
         raise InputError("--name: the tag is a hash of the content", hint="give a name without a colon")
-    file = find_containerfile(args.folder, args.file)
-    digest = content_hash(args.folder, file, args.build_arg)
-    tag = default_tag(args.folder, digest, args.name)
-    builder = Builder(runtime(args.runtime or "auto"), host_environment(os.environ))
-    known = not args.force and builder.has(tag)
-    if not known and (code := builder.build(args.folder, file, tag, digest, args.build_arg)):
-        raise WeftError(f"{builder.answer.name} could not build {args.folder}: exit code {code}\n  its output says why")
+    found = build_once(
+        args.folder, find_containerfile(args.folder, args.file), args.build_arg, name=args.name, force=args.force,
+        runtime=runtime(args.runtime or "auto"), env=host_environment(os.environ),
+    )  # fmt: skip
     if args.json:
-        render.print_json({"image": tag, "built": not known, "runtime": builder.answer.name})
+        render.print_json({"image": found.tag, "built": found.is_new, "runtime": found.runtime})
     else:
-        if known:
-            render.print_message(f"{tag} is built already")
-        print(tag)
+        if not found.is_new:
+            render.print_message(f"{found.tag} is built already")
+        print(found.tag)
     return 0

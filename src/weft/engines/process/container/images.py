@@ -82,6 +82,33 @@ class Builder:
         return "" if code == 0 else said.strip().splitlines()[-1] if said.strip() else f"exit code {code}"
 
 
+class BuiltImage(NamedTuple):
+    """An image that is there, with the program that has it."""
+
+    tag: str
+    is_new: bool
+    runtime: str
+
+
+def build_once(
+    context: str, file: str, args: Sequence[str], *, runtime: str, env: Mapping[str, str], name: str = "",
+    force: bool = False,
+) -> BuiltImage:  # fmt: skip
+    """Build the image of a folder, unless the same content was built before."""
+    tag, digest = tag_of(context, file, args, name)
+    builder = Builder(runtime, env)
+    is_new = force or not builder.has(tag)
+    if is_new and (code := builder.build(context, file, tag, digest, args)):
+        raise WeftError(f"{builder.answer.name} could not build {context}: exit code {code}\n  its output says why")
+    return BuiltImage(tag, is_new, builder.answer.name)
+
+
+def tag_of(context: str, file: str, args: Sequence[str], name: str = "") -> tuple[str, str]:
+    """Return the tag of the image of a folder, and the hash of its content."""
+    digest = content_hash(context, file, args)
+    return default_tag(context, digest, name), digest
+
+
 def find_containerfile(context: str, given: str) -> str:
     """Return the path of the Containerfile. Raise if there is none."""
     names = (given,) if given else CONTAINERFILES
