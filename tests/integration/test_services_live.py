@@ -33,11 +33,13 @@ def here() -> Iterator[Site]:
         yield made
 
 
-def deploy(here: Site, *more: str, replicas: str = "{min: 1, max: 4}", name: str = "chat", env: str = "") -> str:
+def deploy(
+    here: Site, *more: str, replicas: str = "{min: 1, max: 4}", name: str = "chat", env: str = "", drain: str = "5s"
+) -> str:  # fmt: skip
     """Deploy a service, and return its URL."""
     lines = [f"service: {name}", f"run: exec {sys.executable} {PROGRAM}", "share: 0.2/0.4", "memory: 1G",
              f"replicas: {replicas}", "concurrency: 4", "health: {every: 200ms, start_within: 30s}",
-             "timeouts: {drain: 5s}", f"env: {{{env}}}"]  # fmt: skip
+             f"timeouts: {{drain: {drain}}}", f"env: {{{env}}}"]  # fmt: skip
     (here.root / f"{name}.yaml").write_text("\n".join(lines) + "\n")
     return here.weft("deploy", f"{name}.yaml", *more, check=True).stdout.strip()
 
@@ -133,7 +135,7 @@ def test_a_version_that_never_gets_ready_is_rolled_back(here: Site) -> None:
 
 
 def test_undeploy_now_cuts_the_answers_under_way(here: Site) -> None:
-    url = deploy(here, "--wait", env="ANSWER_S: '600'", name="slow")
+    url = deploy(here, "--wait", env="ANSWER_S: '600'", name="slow", drain="600s")
     found: list[str] = []
     thread = threading.Thread(target=lambda: found.append(answer_or_nothing(f"{url}/x")))
     thread.start()

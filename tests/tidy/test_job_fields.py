@@ -22,6 +22,7 @@ from weft.jobspec.python import as_text
 from weft.jobspec.readers import Given
 from weft.jobspec.taskfile import KEYS
 from weft.model import Edited, Gpu, Held, Job, Node, Submitted, Task
+from weft.model.node import CONTAINERS
 from weft.server.auth.identity import Caller
 from weft.server.backends.local import launch_spec
 from weft.server.gpu_numbers import GpuNumbers
@@ -32,7 +33,9 @@ from weft.server.nodes.run_messages import start_run
 from weft.wire.messages import ChangeRequest, JobSpec, NodeSpec, StartRun, SubmitRequest, Variable
 
 ANN = Caller("ann", "user")
-NODES = [Node(name, (Gpu("A100", 1000), Gpu("A100", 1000)), cpus=8) for name in ("n1", "n2")]
+NODES = [
+    Node(name, (Gpu("A100", 1000), Gpu("A100", 1000)), cpus=8, labels=(CONTAINERS,)) for name in ("n1", "n2")
+]  # fmt: skip
 MACHINE = discover("n1", NoDriver("none"), DeclaredGpus((0, 1)))
 NEEDS: dict[str, dict[str, Given]] = {"gpu_ids": {"node": "n1"}, "gpu_choice": {"node": "n1"}}
 NEEDS |= {"mount": {"image": "x"}, "runtime": {"image": "x"}}

@@ -8,6 +8,7 @@ from typing import Any, Final
 from weft.jobspec import dependencies
 from weft.jobspec.fields import FIELDS, Field
 from weft.model import Job, NodeId, Slots, Task, Where
+from weft.model.node import CONTAINERS
 
 Number = Callable[[NodeId, int], int]
 """Returns the number of a GPU that users know, given its node and its place among the node's GPUs."""
@@ -40,6 +41,11 @@ def _numbers(slots: Slots, number: Number) -> list[int]:
 def _node(where: Where) -> str:
     named = [node for node, _ in (*where.pinned, *where.choice)]
     return next(iter(named or [value for key, value in where.labels if key == "node"]), "")
+
+
+def _is_implied(job: Job, key: str, value: str) -> bool:
+    """Return whether a label follows from another field: the name of the node, or the image."""
+    return key == "node" or ((key, value) == CONTAINERS and job.task is not None and bool(job.task.image))
 
 
 def jobs_per_gpu(job: Job) -> int | None:
@@ -103,7 +109,7 @@ SPECIAL: Final[Mapping[str, Callable[[Job, Number], Any]]] = {
     "gpu_choice": lambda job, number: _numbers(job.where.choice, number),
     "node": lambda job, _: _node(job.where),
     "profile": lambda job, _: _profile(job),
-    "labels": lambda job, _: {key: value for key, value in job.where.labels if key != "node"},
+    "labels": lambda job, _: {key: value for key, value in job.where.labels if not _is_implied(job, key, value)},
 }
 """Fields whose form in the model differs from what users write."""
 DEFAULTS: Final = {

@@ -26,7 +26,7 @@ MAX_BODY_BYTES: Final = 16 << 20
 IDLE_S: Final = 120.0
 DRAIN_S: Final = 60.0
 FIRST_BYTE_S: Final = 1.0
-"""How long a server that drains waits for the request of a connection that has sent none."""
+"""The time that a server which drains waits for the request of a connection that has sent none."""
 
 
 class Application(Protocol):

@@ -112,7 +112,7 @@ class JobEditor:
         old = job.where
         labels = values.get("labels", tuple(pair for pair in old.labels if pair[0] != "node" and pair != CONTAINERS))
         if values.get("image", job.task.image if job.task is not None else ""):
-            labels += self._rules.container_labels()
+            labels += tuple(pair for pair in self._rules.container_labels() if pair not in labels)
         model = values.get("gpu_model", old.gpu_model)
         node = values.get("node") or _node_of(old)
         if not values.get("gpu_ids") and not values.get("gpu_choice"):

@@ -29,7 +29,7 @@ RESTART_S: Final = 1.0
 """The least time between two starts."""
 HANDOVER_S: Final = 0.25
 PORT_PATIENCE_S: Final = 10.0
-"""How long to wait for the port of before: a router that was killed may hold it for a moment."""
+"""The time to wait for the port of before: a router that was killed may hold it for a moment."""
 log = logging.getLogger(__name__)
 
 
