@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from support.builders import Rig, grid
 from weft.errors import InputError
 from weft.model import Job, Share, Task
+from weft.model.node import CONTAINERS
 from weft.server.gpu_numbers import GpuNumbers
 from weft.server.jobs.admission import ClusterRules
 from weft.server.jobs.builder import JobBuilder
@@ -14,16 +17,17 @@ from weft.server.process.slices import at_once
 from weft.wire.messages import JobSpec, SubmitRequest, Variable
 
 
-def builder() -> JobBuilder:
-    rig, numbers = Rig("fifo", grid(2, 2)), GpuNumbers()
+def builder(*, containers: bool = True) -> JobBuilder:
+    nodes = [replace(node, labels=(CONTAINERS,)) if containers else node for node in grid(2, 2)]
+    rig, numbers = Rig("fifo", nodes), GpuNumbers()
     numbers.set_numbers("n0", [0, 1])
     numbers.set_numbers("n1", [4, 6])
     return JobBuilder(ClusterRules(rig.state, numbers))
 
 
-def made(**fields: object) -> Job:
+def made(*, containers: bool = True, **fields: object) -> Job:
     spec = JobSpec(command=["true"], **fields)  # type: ignore[arg-type]
-    batch = at_once(builder().build(SubmitRequest(jobs=[spec]), 1, lambda _: [], "ada"))
+    batch = at_once(builder(containers=containers).build(SubmitRequest(jobs=[spec]), 1, lambda _: [], "ada"))
     ((job, _),) = batch.jobs()
     return job
 
@@ -36,6 +40,14 @@ def test_a_node_is_a_label_and_its_gpus_are_numbered_as_it_says() -> None:
     assert made(node="n9", labels=[Variable(name="zone", value="a")]).where.labels == (("zone", "a"), ("node", "n9"))
     assert made(node="n1", gpu_ids=[6]).where.pinned == (("n1", (1,)),)
     assert made(node="n1", gpu_choice=[4, 6]).where.choice == (("n1", (0, 1)),)
+
+
+def test_an_image_needs_a_node_that_runs_containers() -> None:
+    assert made(image="alpine", node="n1").where.labels == (CONTAINERS, ("node", "n1"))
+    assert made(image="alpine", labels=[Variable(name="containers", value="yes")]).where.labels == (CONTAINERS,)
+    assert made(containers=False).where.labels == ()
+    with pytest.raises(InputError, match="no node of this cluster runs containers"):
+        made(image="alpine", containers=False)
 
 
 @pytest.mark.parametrize(
