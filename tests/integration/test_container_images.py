@@ -45,6 +45,7 @@ def test_an_image_is_built_once_for_the_same_content(here: Site) -> None:
     assert [each["name"] for each in json.loads(here.weft("image", "list", "--json").stdout)["images"]] == [second]
 
 
+@pytest.mark.soak
 def test_a_service_is_built_from_its_folder_and_other_content_is_a_new_version(here: Site) -> None:
     (here.root / "svc").mkdir()
     file = here.root / "svc" / "svc.yaml"

@@ -32,6 +32,9 @@ def end_processes(uid: int) -> None:
                 os.kill(int(each.name), signal.SIGKILL)
 
 
+pytestmark = pytest.mark.soak
+
+
 @pytest.fixture(scope="module")
 def user() -> Iterator[User]:
     needed("podman", shutil.which("podman") is not None, "make test installs it (Debian: podman runc catatonit)")

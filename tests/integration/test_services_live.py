@@ -169,7 +169,12 @@ def test_a_scheduler_adopts_the_socket_of_a_router_and_ends_one_that_listens_els
     first.ensure()
     until((tmp_path / "router.sock").exists)
     next_one = supervise()
-    until(lambda: next_one.adopt() or next_one.holds_socket)
+
+    def is_adopted() -> bool:
+        next_one.adopt()
+        return next_one.holds_socket
+
+    until(is_adopted)
     assert next_one.address == first.address
     moved = supervise(port=free_port())
     moved.adopt()

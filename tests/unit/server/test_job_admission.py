@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -25,8 +26,8 @@ def builder(*, containers: bool = True) -> JobBuilder:
     return JobBuilder(ClusterRules(rig.state, numbers))
 
 
-def made(*, containers: bool = True, **fields: object) -> Job:
-    spec = JobSpec(command=["true"], **fields)  # type: ignore[arg-type]
+def made(*, containers: bool = True, **fields: Any) -> Job:
+    spec = JobSpec(command=["true"], **fields)
     batch = at_once(builder(containers=containers).build(SubmitRequest(jobs=[spec]), 1, lambda _: [], "ada"))
     ((job, _),) = batch.jobs()
     return job
@@ -62,7 +63,7 @@ def test_an_image_needs_a_node_that_runs_containers() -> None:
         ({"share": "0.6/0.3"}, "the request 0.6 is over the limit 0.3"),
     ],
 )
-def test_what_makes_no_sense_is_not(fields: dict[str, object], words: str) -> None:
+def test_what_makes_no_sense_is_not(fields: dict[str, Any], words: str) -> None:
     with pytest.raises(InputError, match=words):
         made(**fields)
 
