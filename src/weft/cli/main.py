@@ -38,6 +38,7 @@ GROUPS: Final[dict[str, dict[str, Command]]] = {
     "jobs": {
         "submit": Command("put a job into the queue", ("add",)),
         "run": Command("submit a job, print its output, return its exit code"),
+        "sweep": Command("submit a job for each combination of parameters, compare their metrics"),
         "cancel": Command("stop running jobs, remove waiting jobs from the queue", ("kill",)),
         "hold": Command("keep waiting jobs from starting"),
         "release": Command("let held jobs start"),

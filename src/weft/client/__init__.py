@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from weft.wire.views.pools import PoolsView
     from weft.wire.views.profiles import ProfilesView
     from weft.wire.views.services import DeployedView, ServicesView
+    from weft.wire.views.sweeps import SweepsView
     from weft.wire.views.weaves import WeavesView
 
 V = TypeVar("V", bound="Answer")
@@ -148,6 +149,11 @@ class Client:
 
         return self._query(NodesView, m.QueryRequest(what="nodes"))
 
+    def sweeps(self, name: str = "") -> SweepsView:
+        from weft.wire.views.sweeps import SweepsView
+
+        return self._query(SweepsView, m.QueryRequest(what="sweeps", name=name))
+
     def weaves(self) -> WeavesView:
         from weft.wire.views.weaves import WeavesView
 
@@ -203,7 +209,6 @@ class Client:
         return self._ask(operation.answer, "Operate", _request(operation, options), CALL_TIMEOUT_S, retry=False)
 
     def doctor(self) -> SchedulerView:
-        """Return the scheduler's report about itself."""
         from weft.wire.views.doctor import DOCTOR
 
         return self._ask(DOCTOR.answer, "Operate", _request(DOCTOR, {}), READ_TIMEOUT_S, retry=False)

@@ -76,7 +76,7 @@ def explain(scheduler: Scheduler, job_id: JobId, *, at: Seconds | None = None) -
     if job is None:
         raise UnknownName("job", job_id, list(state.jobs)[:2000])
     if job.status == "held":
-        return Explanation(job.id, now, job.status, (Cause.of(Reason.HELD, "held; release it to let it run"),))
+        return Explanation(job.id, now, job.status, (_why_held(job),))
     if job.status == "blocked":
         return Explanation(job.id, now, job.status, (_why_blocked(state, job, now),))
     if job.status != "waiting":
@@ -94,6 +94,12 @@ def explain(scheduler: Scheduler, job_id: JobId, *, at: Seconds | None = None) -
         ahead=tuple(Ahead(other.id, other.job.user, other.gpus) for other in ahead[:SHOWN]),
         unblock=_unblock(scheduler, job, now) if lacks_resources else None,
     )
+
+
+def _why_held(job: JobState) -> Cause:
+    if job.held_why == Reason.STOPPED_EARLY:
+        return Cause.of(Reason.STOPPED_EARLY, "other trials of its sweep do better; release it to let it continue")
+    return Cause.of(Reason.HELD, "held; release it to let it run")
 
 
 def _why_blocked(state: State, job: JobState, now: Seconds) -> Cause:

@@ -215,6 +215,10 @@ FIELDS: Final[tuple[Field, ...]] = (
         "runtime", ("podman", "docker"), readers.one(readers.runtime), "task.runtime", launch="runtime", settable=True,
         flag=Flag(("--runtime",), "podman, docker or apptainer (default: the first that works there)", "NAME"),
     ),
+    Field("sweep", ("lr-1", "lr-2"), readers.one(readers.sweep), "task.sweep"),
+    Field(
+        "early_stop", ("asha loss min 10 3", "halving acc max 1 2"), readers.one(readers.early_stop), "task.early_stop",
+    ),
     Field(
         "hold", ("true", "false"), readers.yes, shown=False,
         flag=Flag(("--hold",), "do not start it before weft release"),
@@ -277,6 +281,8 @@ class Keys(TypedDict, total=False):
     mount: str | Sequence[str]
     mounts: str | Sequence[str]
     runtime: str
+    sweep: str
+    early_stop: str
     params: Mapping[str, object]
     profile: Mapping[str, object] | str
     profile_key: str

@@ -1,4 +1,4 @@
-"""Placeholders in commands: {params.NAME}.
+"""Placeholders in commands: {params.NAME}; in those of a sweep also {NAME}, where {{ and }} are braces.
 
 A separate word gets the value as it is, because no shell reads it. A shell script gets a variable instead of the value:
 the shell expands the variable, so that the value stays text whatever it contains.
@@ -14,14 +14,40 @@ from typing import Final
 from weft.errors import InputError, UnknownName
 
 _PLACEHOLDER: Final = re.compile(r"\{params\.([^{}]*)\}")
+_OF_SWEEP: Final = re.compile(r"\{\{|\}\}|\{(?:params\.)?([^{}]*)\}")
+"""A brace that is written twice has no name."""
 _SHELLS: Final = frozenset({"sh", "bash", "dash", "zsh", "ksh", "mksh", "ash", "busybox", "fish", "csh", "tcsh"})
 _SCRIPT_FLAG: Final = re.compile(r"-[A-Za-z]*c")
 
 
 def fill_in(command: Sequence[str], params: Mapping[str, str]) -> list[str]:
     """Return the command with the values of its params."""
-    script = _script_at(command)
-    return [_in_script(word, params) if at == script else _in_word(word, params) for at, word in enumerate(command)]
+    return _fill(command, params, {}, _PLACEHOLDER)
+
+
+def fill_in_trial(command: Sequence[str], params: Mapping[str, str], literals: Mapping[str, str]) -> list[str]:
+    """Return the command of a trial. `literals` are values that a shell may read as they are, such as numbers."""
+    return _fill(command, params, literals, _OF_SWEEP)
+
+
+def fill_in_name(template: str, values: Mapping[str, str]) -> str:
+    """Return the name of a trial."""
+    return _in_word(template, values, _OF_SWEEP)
+
+
+def names_in(texts: Sequence[str]) -> set[str]:
+    """Return the names that the placeholders of a sweep use."""
+    return {match[1] for text in texts for match in _OF_SWEEP.finditer(text) if match[1] is not None}
+
+
+def _fill(
+    command: Sequence[str], params: Mapping[str, str], literals: Mapping[str, str], pattern: re.Pattern[str]
+) -> list[str]:
+    script, values = _script_at(command), {**params, **literals}
+    return [
+        _in_script(word, params, literals, pattern) if at == script else _in_word(word, values, pattern)
+        for at, word in enumerate(command)
+    ]
 
 
 def _script_at(command: Sequence[str]) -> int | None:
@@ -32,17 +58,24 @@ def _script_at(command: Sequence[str]) -> int | None:
     return None
 
 
-def _in_word(word: str, params: Mapping[str, str]) -> str:
-    return _PLACEHOLDER.sub(lambda match: params[_check_known(match[1], params)], word)
+def _in_word(word: str, values: Mapping[str, str], pattern: re.Pattern[str]) -> str:
+    return pattern.sub(lambda match: _literal(match, values) or values[_check_known(match[1], values)], word)
 
 
-def _in_script(script: str, params: Mapping[str, str]) -> str:
+def _literal(match: re.Match[str], literals: Mapping[str, str]) -> str:
+    """Return the text that replaces a placeholder as it is; empty: there is none."""
+    return match[0][0] if match[1] is None else literals.get(match[1], "")
+
+
+def _in_script(script: str, params: Mapping[str, str], literals: Mapping[str, str], pattern: re.Pattern[str]) -> str:
     done, parts, quote = 0, [], ""
-    for match in _PLACEHOLDER.finditer(script):
+    for match in pattern.finditer(script):
         before = script[done : match.start()]
         quote = _quote_after(before, quote)
-        variable = f"${{{_variable(_check_known(match[1], params), params)}}}"
-        expanded = {"": f'"{variable}"', '"': variable, "'": f"'\"{variable}\"'"}[quote]
+        expanded = _literal(match, literals)
+        if not expanded:
+            variable = f"${{{_variable(_check_known(match[1], {**params, **literals}), params)}}}"
+            expanded = {"": f'"{variable}"', '"': variable, "'": f"'\"{variable}\"'"}[quote]
         parts += [before, expanded]
         done = match.end()
     return "".join([*parts, script[done:]])

@@ -200,6 +200,19 @@ def runtime(value: str) -> str:
     return "" if value == "auto" else value
 
 
+def sweep(value: str) -> str:
+    if not re.fullmatch(_PARAM, value):
+        hint = "letters, digits, dots, dashes and underscores, at most 100"
+        raise InputError(f"{value[:80]!r} cannot be the name of a sweep", hint=hint)
+    return value
+
+
+def early_stop(value: str) -> str:
+    from weft.sweeps.early_stop import parse_rule  # few jobs have a rule
+
+    return str(parse_rule(value))
+
+
 def node(value: str) -> str:
     if not re.fullmatch(_PARAM, value):
         raise InputError(f"{value[:80]!r} is not the name of a node", hint="weft nodes lists them")

@@ -45,6 +45,8 @@ class Cancelled:
 class Held:
     at: Seconds
     job: JobId
+    why: str = ""
+    """`StoppedEarly`: a rule of early stopping holds it; empty: a user."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +143,8 @@ class Cordoned:
 
 @dataclass(frozen=True, slots=True)
 class Evicted:
-    """An admin moves a run off its GPUs: it saves its work, and the job waits for other GPUs."""
+    """A run leaves its GPUs: it saves its work, and its job waits for GPUs, or for its release if it is held. An admin
+    asks for it, or a rule of early stopping."""
 
     at: Seconds
     job: JobId
@@ -246,6 +249,30 @@ class Progressed:
     rate: float = 1.0
 
 
+@dataclass(frozen=True, slots=True)
+class JobReport:
+    """The last report of a job."""
+
+    run: int
+    """The run that reported it."""
+    step: int | None = None
+    total: int | None = None
+    """The steps of the whole job, if it says."""
+    metrics: tuple[tuple[str, float | None], ...] = ()
+    """The last value of each metric; None: it was not a finite number."""
+    rungs: tuple[float | None, ...] = ()
+    """For a trial with a rule of early stopping: its metric at each rung that it has reached, over all its runs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reported:
+    """The last report of a run: journalled now and then, at its end, and when a trial reaches a rung."""
+
+    at: Seconds
+    job: JobId
+    report: JobReport
+
+
 @plain_init
 @dataclass(frozen=True, slots=True)
 class Exited:
@@ -289,5 +316,6 @@ class Wake:
 Event = (
     NodeJoined | NodeLost | Blocked | Unblocked | Cordoned | Uncordoned | Limited | GroupLimited | BatchLimited
     | Submitted | Edited | Cancelled | Held | Released | Suspended | Continued | Purged | Paused | Resumed | Started
-    | Progressed | Measured | Profiled | Unwoven | Exited | AdminAction | Wake | Evicted | ServiceEvent | PoolEvent
+    | Progressed | Reported | Measured | Profiled | Unwoven | Exited | AdminAction | Wake | Evicted | ServiceEvent
+    | PoolEvent
 )  # fmt: skip

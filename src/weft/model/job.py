@@ -90,6 +90,10 @@ class Task:
     """Files and folders of the node in the container: SOURCE:TARGET, or SOURCE:TARGET:ro."""
     runtime: str = ""
     """The container runtime; empty: the first that answers on the node."""
+    sweep: str = ""
+    """The sweep of which the job is a trial; empty: none."""
+    early_stop: str = ""
+    """The rule that stops trials of the sweep early, as `weft.sweeps.early_stop` reads it; empty: none."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from weft.model.decisions import StopReason
+from weft.model.events import JobReport
 from weft.model.ids import JobId, Seconds, Slots
 from weft.model.job import Job
 from weft.model.per_rank import PerRank
@@ -101,6 +102,9 @@ class JobSnapshot:
     leaving: bool = False
     """A replica that moves: another one takes its place."""
     address: str = ""
+    held_why: str = ""
+    reported: JobReport | None = None
+    """The last report of the job; None: it has reported nothing."""
 
 
 @dataclass(frozen=True, slots=True)

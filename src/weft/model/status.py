@@ -24,6 +24,8 @@ class Reason(StrEnum):
     NONE = "None"
     # ---- a job
     HELD = "JobHeldUser"
+    STOPPED_EARLY = "StoppedEarly"
+    """A rule of early stopping holds the trial of a sweep."""
     DEPENDENCY = "Dependency"
     BEGIN_TIME = "BeginTime"
     QUOTA = "Quota"

@@ -147,6 +147,7 @@ class Controller:
         self.loop.wake()
         self.loop.open()
         self.services.open()
+        self.progress.early_stopping.open()
         self.requests.resume()
 
     def stop(self) -> None:

@@ -56,7 +56,7 @@ def _fields(job: JobState, now: Seconds, reason: str, progress: ProgressView | N
         "user": job.job.user,
         "state": code(job),
         "status": job.status,
-        "time_s": round(_time_s(job, now), 3),
+        "time_s": round(time_s(job, now), 3),
         "gpus": job.gpus,
         "place": format_slots(renumber(job.slots)) if job.active else "",
         "reason": reason,
@@ -121,7 +121,7 @@ def whereabouts(job: JobState, state: State, now: Seconds, renumber: Renumber) -
     return f"it is {job.status}{code}{why} after {job.run} run{'s' if job.run != 1 else ''}{detail}"
 
 
-def _time_s(job: JobState, now: Seconds) -> float:
+def time_s(job: JobState, now: Seconds) -> float:
     """Return how long a job has run; of a waiting job, how long it has waited; of an ended job, what its runs took."""
     if job.active:
         return now - job.started_at
@@ -198,7 +198,7 @@ def first_in_line(scheduler: Scheduler) -> JobId | None:
 def brief_reason(reasons: WaitReasons, job: JobState, first: JobId | None) -> str:
     """Return in one word why a job waits, or why it ended. `weft why` explains in full."""
     if job.status == "held":
-        return Reason.HELD
+        return job.held_why or Reason.HELD
     if job.status == "blocked":
         if job.over_quota:
             return Reason.QUOTA

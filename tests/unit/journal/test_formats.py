@@ -40,7 +40,9 @@ from weft.model import (
     Gpu,
     GroupLimited,
     Health,
+    Held,
     Job,
+    JobReport,
     JobSnapshot,
     Move,
     Node,
@@ -58,6 +60,7 @@ from weft.model import (
     Ready,
     Replica,
     ReplicaDrained,
+    Reported,
     Resized,
     Rewoven,
     RolledBack,
@@ -99,6 +102,7 @@ CHAT = Service(
     Health("/ready", 60.0, 2.0, 5, "/predict", "{}", 3), Timeouts(1.0, 2.0, 3.0, 4.0), 2, 8, 0.25, ("tiny",),
     UpdateRule(0.5, 2, False), RoutingRule("unanswered", 50),
 )  # fmt: skip
+REPORT = JobReport(1, 30, 100, (("loss", 0.25), ("accuracy", None)), (0.5, 0.25))
 ROLLOUT = Rollout((1, 2), True, 1, "it never got ready")
 
 A100 = Pool(
@@ -161,6 +165,10 @@ ADDED: tuple[Fact, ...] = (
     Rewoven(5.0, "6", 1, ("6", "7")),
     Unwoven(6.0, "6", 1, "hangs"),
     JobSnapshot(7.0, Job("6"), "running", 1, 0.0, 0.0, 1, woven_at=5.0, unwoven="hangs"),
+    Submitted(0.0, Job("8", task=Task(sweep="lr-1", early_stop="asha loss min 10 3"))),
+    Reported(1.0, "8", REPORT),
+    Held(2.0, "8", "StoppedEarly"),
+    JobSnapshot(3.0, Job("8"), "held", 1, 0.0, 0.0, 1, held=True, held_why="StoppedEarly", reported=REPORT),
 )  # fmt: skip
 """Facts and fields that the present format gained since its fixtures were recorded: each has its default in them. Add
 yours here, with a value that is not the default."""

@@ -74,9 +74,14 @@ def prepare(args: argparse.Namespace, config: str | None = None) -> Submission:
     """Build the request for a command, or for the tasks of a file with the flags applied. Contact no scheduler."""
     given = given_flags(args)
     if args.wrap is not None:
-        _wrap(args, given)
+        wrap(args, given)
     tasks = _read_tasks(config, given, args.command) if config else []
     specs = [_spec_of_task(task) for task in tasks] if config else [_spec_of_flags(args, given)]
+    return prepare_specs(args, specs, tasks)
+
+
+def prepare_specs(args: argparse.Namespace, specs: Sequence[JobSpec], tasks: Sequence[Written] = ()) -> Submission:
+    """Build the request for these jobs, which have all of their own flags."""
     for spec in specs:
         spec.chdir = os.path.abspath(spec.chdir) if spec.chdir else ""
     if not args.quiet:
@@ -104,7 +109,7 @@ def _snapshots(request: SubmitRequest, args: argparse.Namespace, where: Address 
     return found
 
 
-def _wrap(args: argparse.Namespace, given: dict[str, Given]) -> None:
+def wrap(args: argparse.Namespace, given: dict[str, Given]) -> None:
     """Make the line of --wrap the command, as a batch script would run it."""
     if args.command:
         raise InputError("a command and --wrap are both given", hint="give one or the other")

@@ -6,7 +6,7 @@ from math import inf
 from typing import Any
 
 from weft.core.resources.shapes import Shape, exclusive_shape, shape_of
-from weft.model import WHOLE, Job, JobId, Seconds, Share, Slots, StopReason
+from weft.model import WHOLE, Job, JobId, JobReport, Seconds, Share, Slots, StopReason
 from weft.model.status import ACTIVE, Status
 
 Place = tuple[Any, Any, float]
@@ -17,11 +17,11 @@ class JobState:
     __slots__ = (
         "address", "allocation", "attained_s", "begin_at", "cancelling", "code", "delays", "detail", "drained",
         "draining_since", "ended_at", "exclusive", "failed_node", "failed_rank", "failures", "first_start", "gpus",
-        "held", "id", "job", "key", "key_changed_at", "leaving", "lost", "measured_mb", "moves", "over_group_limit",
-        "over_quota", "place", "placed", "predicted_s", "preemptions", "rate", "rate_since", "ready_at", "releasing",
-        "remaining_s", "requeues", "reserved", "run", "seq", "shape", "share", "slots", "started_at", "status",
-        "stop_why", "submitted_at", "suspended", "tie_breaker", "unmet_dependencies", "unwoven", "waiting_since",
-        "wanted_share", "weave", "why", "worked_s", "woven_at",
+        "held", "held_why", "id", "job", "key", "key_changed_at", "leaving", "lost", "measured_mb", "moves",
+        "over_group_limit", "over_quota", "place", "placed", "predicted_s", "preemptions", "rate", "rate_since",
+        "ready_at", "releasing", "remaining_s", "reported", "requeues", "reserved", "run", "seq", "shape", "share",
+        "slots", "started_at", "status", "stop_why", "submitted_at", "suspended", "tie_breaker", "unmet_dependencies",
+        "unwoven", "waiting_since", "wanted_share", "weave", "why", "worked_s", "woven_at",
     )  # fmt: skip
 
     def __init__(self, job: Job, seq: int, at: Seconds) -> None:
@@ -53,6 +53,10 @@ class JobState:
         self.unwoven = ""
         """Why the job is not woven any more: it does not keep to its turns. Empty: it may be woven."""
         self.releasing = self.cancelling = self.held = self.lost = self.suspended = False
+        self.held_why = ""
+        """`StoppedEarly`: a rule of early stopping holds it."""
+        self.reported: JobReport | None = None
+        """Its last report that is journalled; None: it has reported nothing."""
         self.stop_why: StopReason = "preempted"
         self.first_start: Seconds | None = None
         self.started_at = self.rate_since = self.key_changed_at = -1.0

@@ -72,7 +72,9 @@ async def _group(request: AdminRequest) -> GroupSettingsView:
     found: list[GroupLimited] = []
 
     def make(now: float) -> Sequence[Event]:
-        found[:] = [groups.event_of(request.controller.scheduler.state, request.verb, request.options, now)]
+        state = request.controller.scheduler.state
+        groups.check_may_limit(state, request.options.get("group", ""), request.who)
+        found[:] = [groups.event_of(state, request.verb, request.options, now)]
         return found
 
     await request.journal(make)

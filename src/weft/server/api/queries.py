@@ -20,6 +20,7 @@ from weft.server.admin.profiles import profile_views
 from weft.server.api.arrays import ArrayTally, count_tasks, main_task, tasks_of
 from weft.server.api.filters import JobFilter
 from weft.server.api.services import service_views
+from weft.server.api.sweeps import sweep_views
 from weft.server.auth.identity import Caller
 from weft.server.controller import Controller
 from weft.server.jobs.checkpoints import last_checkpoint
@@ -46,6 +47,7 @@ from weft.wire.views.nodes import GpusView, NodesView
 from weft.wire.views.pools import PoolsView
 from weft.wire.views.profiles import ProfilesView
 from weft.wire.views.services import ServicesView
+from weft.wire.views.sweeps import SweepsView
 from weft.wire.views.timestamps import iso
 from weft.wire.views.weaves import WeavesView
 
@@ -76,7 +78,7 @@ class Queries:
             "queue": self._queue, "job": self._jobs, "history": self._history, "gpus": self._gpus, "nodes": self._nodes,
             "groups": self._groups, "weaves": self._weaves, "profiles": self._profiles,
             "pools": self._pools,
-            "services": self._services,
+            "services": self._services, "sweeps": self._sweeps,
         }  # fmt: skip
         if request.what not in what:
             raise UnknownName("query", request.what, what)
@@ -268,6 +270,10 @@ class Queries:
 
     def _services(self, _request: QueryRequest) -> ServicesView:
         return ServicesView(**self._head, services=service_views(self._controller, self._now))
+
+    def _sweeps(self, request: QueryRequest) -> SweepsView:
+        found = sweep_views(self._state, self._user, self._now, request.name, self._controller.progress_of)
+        return SweepsView(**self._head, sweeps=found)
 
     def _weaves(self, _request: QueryRequest) -> WeavesView:
         controller = self._controller

@@ -23,7 +23,7 @@ from weft.wire.convert import pairs
 from weft.wire.views.base import encode
 from weft.wire.views.services import DeployedView
 
-OPEN_OPERATIONS: Final = ("doctor", "profile")
+OPEN_OPERATIONS: Final = ("doctor", "profile", "group")
 """Operations for every user: they change nothing, or concern the user's own jobs."""
 
 

@@ -7,10 +7,11 @@ from typing import Final
 
 from weft.core.state.job import JobState
 from weft.core.state.state import State
-from weft.errors import InputError
+from weft.errors import InputError, NotPermitted
 from weft.inputs.quantities import parse_whole_or_none
 from weft.model import GroupLimited, Seconds
 from weft.model.groups import group_label, names_group
+from weft.server.auth.identity import Caller
 from weft.wire.views.groups import GroupView
 
 MAX_JOBS: Final = 1_000_000
@@ -44,6 +45,19 @@ def find_group(state: State, text: str) -> str:
     if not found and (not text or not text.isprintable()):
         raise InputError("no group is named", hint="weft group list shows them")
     return found[0] if found else text
+
+
+def check_may_limit(state: State, text: str, who: Caller) -> None:
+    """Raise unless the caller is an admin, or all unfinished jobs of the group, at least one, are the caller's."""
+    if who.role == "admin":
+        return
+    group = find_group(state, text)
+    users = {job.job.user for job in unfinished(state) if job.job.group == group}
+    if not users or not all(map(who.owns, users)):
+        raise NotPermitted(
+            f"the group {group_label(group)!r} has {'jobs of others' if users else 'no unfinished jobs of yours'}\n"
+            "  ask an admin to change it, or for an admin token: weft auth token --role admin"
+        )
 
 
 def limit_group(state: State, text: str, jobs: str, now: Seconds) -> GroupLimited:

@@ -8,15 +8,18 @@ from typing import Any, Final
 from weft.core.state.job import JobState
 from weft.core.state.state import State
 from weft.engines.process.output.progress_bars import last_bar
-from weft.model import Event, JobId, Progressed, Seconds
+from weft.model import Decision, Event, Exited, JobId, Progressed, Reported, Seconds
 from weft.model.profiles import is_profiling_run, key_of, problem_of_profile
 from weft.server.jobs.progress_report import Report
+from weft.server.jobs.trials import EarlyStopping, kept_report
 from weft.server.loop import Loop
 from weft.server.weaves.profiles import differs, measured_profile, profiled
 from weft.wire.views.jobs import ProgressView, StageTimesView
 
 JOURNAL_PERIOD_S: Final = 10.0
 """The seconds between two journal entries of a run's progress. Policies need no more."""
+METRICS_PERIOD_S: Final = 60.0
+"""The seconds between two journal entries of a run's metrics. The last ones are journalled at its end."""
 PROFILE_PERIOD_S: Final = 10.0
 MIN_PROFILED_STEPS: Final = 30
 """A run that records its stages has a profile after this many steps, the first ten of which do not count."""
@@ -31,28 +34,66 @@ class Progress:
     def __init__(self, loop: Loop, state: Callable[[], State], tail: Callable[[JobId, int], bytes]) -> None:
         self._loop, self._state, self._tail = loop, state, tail
         self._reports: dict[tuple[JobId, int], Report] = {}
+        self.early_stopping = EarlyStopping(state, loop.post)
+        loop.on_facts.append(self._on_facts)
 
     def receive(self, body: Mapping[str, Any]) -> None:
         """Record what a run reports. Raise if it makes no sense."""
         job, run = str(body["job"]), int(body["run"])
-        running = self._state().running(job, run)
-        if running is None:
+        running = self._state().jobs.get(job)
+        if running is None or running.run != run:
             return
         now = self._loop.clock.now()
         known = self._reports.get((job, run))
         if known is None:
             known = self._reports[job, run] = Report(now)
         known.update(body, now)
+        if not running.active:  # the last report of a run may come after its end
+            self._loop.post(lambda at: self._keep(job, run, at))
+            return
         remaining_s = known.remaining_s(now)
         if remaining_s is not None and now - known.journalled_at > JOURNAL_PERIOD_S:
             known.journalled_at = now
             # a woven job reports the time at its woven pace; its remaining work counts at its solo pace
             rate = running.rate if running.weave and running.rate else 1.0
             self._loop.post(lambda at: [Progressed(at, job, run, remaining_s * rate, rate)])
+        if self.early_stopping.reaches(running, known):
+            self._loop.post(lambda at: self._arrive(job, run, at))
+        elif known.metrics and now - max(known.metrics_kept_at, known.first_at) > METRICS_PERIOD_S:
+            self._loop.post(lambda at: self._keep(job, run, at))
         stages = known.stages
         if stages is not None and stages.steps >= MIN_PROFILED_STEPS and now - known.profiled_at >= PROFILE_PERIOD_S:
             known.profiled_at = now
             self._loop.post(lambda at: self._refresh_profile(job, run, stages, at))
+
+    def _arrive(self, job: JobId, run: int, now: Seconds) -> list[Event]:
+        """Let the rule of a trial at a rung decide."""
+        running, report = self._state().running(job, run), self._reports.get((job, run))
+        if running is None or report is None or not (events := self.early_stopping.arrive(running, report, now)):
+            return []
+        report.metrics_kept_at = now
+        return events
+
+    def _keep(self, job: JobId, run: int, now: Seconds) -> list[Event]:
+        """Journal the metrics of a run, which may have ended meanwhile."""
+        known, report = self._state().jobs.get(job), self._reports.get((job, run))
+        if (
+            known is None
+            or report is None
+            or known.run != run
+            or not report.metrics
+            or report.at <= report.metrics_kept_at
+        ):
+            return []
+        report.metrics_kept_at = now
+        return [Reported(now, job, kept_report(known, report))]
+
+    def _on_facts(self, events: Sequence[Event], decisions: Sequence[Decision]) -> None:
+        """Keep the last metrics of runs that have ended."""
+        for event in events:
+            if type(event) is Exited and (event.job, event.run) in self._reports:
+                self._loop.post(lambda at, job=event.job, run=event.run: self._keep(job, run, at))  # type: ignore[misc]
+        self.early_stopping.receive(events, decisions)
 
     def _refresh_profile(self, job: JobId, run: int, stages: StageTimesView, now: Seconds) -> list[Event]:
         """Store the times of a run that is not woven, if they are new. The counters of woven runs do that."""
@@ -76,7 +117,7 @@ class Progress:
         if report is None or not report.has_progress:
             found = self._of_log(job) if job.active else None
             if report is None:
-                return found
+                return found or _of_journal(job)
             found = found or ProgressView(source="job")
             return ProgressView(found.step, found.total, found.eta_s, source=found.source, stages=report.stages)
         eta_s = report.remaining_s(self._loop.clock.now()) if job.active else None
@@ -101,3 +142,9 @@ class Progress:
         """Forget runs that are not the last of their job, and jobs that were purged."""
         for job, run in [key for key in self._reports if key[0] not in jobs or jobs[key[0]].run != key[1]]:
             del self._reports[job, run]
+
+
+def _of_journal(job: JobState) -> ProgressView | None:
+    """Return what a job reported to an earlier server, or in an earlier run."""
+    found = job.reported
+    return None if found is None else ProgressView(found.step, found.total, metrics=dict(found.metrics), source="job")

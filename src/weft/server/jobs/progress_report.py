@@ -54,6 +54,8 @@ class Report:
     stages: StageTimesView | None = None
     series: Series = field(default_factory=Series)
     journalled_at: float = 0.0
+    metrics_kept_at: float = 0.0
+    """When the journal last got the metrics."""
     profiled_at: float = 0.0
 
     def update(self, body: Mapping[str, Any], now: float) -> None:

@@ -116,7 +116,7 @@ def held(state: State, fact: Held) -> bool:
     job = state.jobs.get(fact.job)
     if job is None or job.status in ENDED or job.held:
         return False
-    job.held = True
+    job.held, job.held_why = True, fact.why
     if job.status == "waiting":
         del state.line(job)[job.id]
         state.open(job)
@@ -134,7 +134,7 @@ def released(state: State, fact: Released) -> bool:
     job = state.jobs.get(fact.job)
     if job is None or not job.held:
         return False
-    job.held = False
+    job.held, job.held_why = False, ""
     if job.status == "held":
         change_status(job, "Released")
         state.touched[job.id] = job

@@ -17,6 +17,7 @@ from weft.model import (
     JobId,
     Measured,
     Progressed,
+    Reported,
     Rewoven,
     Seconds,
     Start,
@@ -119,6 +120,15 @@ def progressed(state: State, fact: Progressed) -> bool:
     if job.status == "running":
         job.rate = fact.rate
     state.touched[job.id] = job
+    return True
+
+
+def reported(state: State, fact: Reported) -> bool:
+    """Keep the last report of a job, which may have ended meanwhile. It calls for no plan."""
+    job = state.jobs.get(fact.job)
+    if job is None or fact.report.run != job.run:
+        return False
+    job.reported = fact.report
     return True
 
 

@@ -1,0 +1,55 @@
+"""Sweeps and their trials, as the views that answers consist of."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Final
+
+from weft.core.state.job import JobState
+from weft.core.state.state import State
+from weft.model import Seconds, Task
+from weft.model.status import Reason
+from weft.server.state_views import code, time_s
+from weft.wire.views.jobs import ProgressView
+from weft.wire.views.sweeps import SweepView, TrialView
+from weft.wire.views.timestamps import iso
+
+STOPPED: Final = "stopped"
+ProgressOf = Callable[[JobState], ProgressView | None]
+
+
+def sweep_views(state: State, user: str, now: Seconds, name: str, progress: ProgressOf) -> list[SweepView]:
+    """Return the sweeps of a user in the order of their first trials; with a name, that one with its trials."""
+    found: dict[str, list[JobState]] = {}
+    for job in state.jobs.values():
+        task = job.job.task
+        if task is not None and task.sweep and job.job.user == user and (not name or task.sweep == name):
+            found.setdefault(task.sweep, []).append(job)
+    return [_view(sweep, jobs, now, progress if name else None) for sweep, jobs in found.items()]
+
+
+def _view(sweep: str, jobs: list[JobState], now: Seconds, progress: ProgressOf | None) -> SweepView:
+    first = jobs[0]
+    task = first.job.task or Task()
+    return SweepView(
+        sweep=sweep, user=first.job.user, group=first.job.group, count=len(jobs),
+        statuses=dict(Counter(_status(job) for job in jobs)), early_stop=task.early_stop,
+        submitted=iso(first.submitted_at),
+        trials=None if progress is None else [_trial(job, now, progress(job)) for job in jobs],
+    )  # fmt: skip
+
+
+def _status(job: JobState) -> str:
+    return STOPPED if job.status == "held" and job.held_why == Reason.STOPPED_EARLY else job.status
+
+
+def _trial(job: JobState, now: Seconds, progress: ProgressView | None) -> TrialView:
+    status = _status(job)
+    return TrialView(
+        id=job.id, name=job.job.name, state="ST" if status == STOPPED else code(job), status=status,
+        time_s=round(time_s(job, now), 3), params=dict(job.job.params),
+        step=progress.step if progress else None, total=progress.total if progress else None,
+        metrics=progress.metrics if progress else {}, rungs=job.reported.rungs if job.reported else (),
+        exit_code=job.code if job.ended_at is not None else None,
+    )  # fmt: skip
