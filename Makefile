@@ -53,6 +53,8 @@ $(TEST_READY): $(WORKLOADS_READY)
 		echo "mpi4py could not be installed: its tests are skipped" >&2
 	@$(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt -e '.[llm]' || \
 		echo "xllamacpp could not be installed: tests of its replicas are skipped" >&2
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt -e '.[sweeps]' || \
+		echo "hydra-core, optuna and submitit could not be installed: tests of the adapters are skipped" >&2
 	@$(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt -e '.[kubernetes]' || \
 		echo "the kubernetes package could not be installed: tests of its manifests are skipped" >&2
 	@$(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt -e '.[postgres]' || \

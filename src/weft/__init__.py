@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from weft.client.api import JobHandle, submit, submit_many
+    from weft.client.functions import JobFunction, job
     from weft.client.services import ServiceHandle, deploy
     from weft.core.explain import explain
     from weft.core.metrics.figures import figures, gather
@@ -22,15 +23,16 @@ if TYPE_CHECKING:
     from weft.sim.traces.trace import read_trace
 
 __all__ = [
-    "Ask", "Job", "JobHandle", "JobView", "Node", "Placement", "Policy", "Replanner", "Scheduler", "ServiceHandle",
-    "Setting", "View", "WeftError", "deploy", "explain", "figures", "gather", "open_journal", "read_cluster",
-    "read_trace", "simulate", "submit", "submit_many",
+    "Ask", "Job", "JobFunction", "JobHandle", "JobView", "Node", "Placement", "Policy", "Replanner", "Scheduler",
+    "ServiceHandle", "Setting", "View", "WeftError", "deploy", "explain", "figures", "gather", "job", "open_journal",
+    "read_cluster", "read_trace", "simulate", "submit", "submit_many",
 ]  # fmt: skip
 
 _HOME = {
     **dict.fromkeys(("Ask", "JobView", "Placement", "Policy", "Replanner", "View"), "weft.core.ports"),
     **dict.fromkeys(("Job", "Node"), "weft.model"),
     **dict.fromkeys(("JobHandle", "submit", "submit_many"), "weft.client.api"),
+    **dict.fromkeys(("JobFunction", "job"), "weft.client.functions"),
     **dict.fromkeys(("ServiceHandle", "deploy"), "weft.client.services"),
     **dict.fromkeys(("Setting", "simulate"), "weft.sim.simulation"),
     **dict.fromkeys(("figures", "gather"), "weft.core.metrics.figures"),
