@@ -227,6 +227,7 @@ def imported(*words: str) -> set[str]:
         (["version"], (*HEAVY, *WIRE, *SLOW, "socket", "datetime")),
         (["--help"], (*HEAVY, *WIRE, *SLOW, "socket", "datetime")),
         (["submit", "--help"], (*HEAVY, "grpc", "weft.client", "asyncio")),
+        (["sweep", "--help"], (*HEAVY, "grpc", "weft.client", "asyncio")),
         (["router", "--help"], (*HEAVY, "grpc", "httptools", "asyncio")),
         (["load", "--help"], (*HEAVY, "grpc", "httptools", "asyncio")),
         (["policies"], ("numpy", "rich", "matplotlib", *WIRE)),

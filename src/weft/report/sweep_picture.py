@@ -10,6 +10,7 @@ from weft.report import style
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
     from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
 
 MAX_PANELS: Final = 9
 COLUMNS: Final = 3
@@ -18,6 +19,8 @@ PANEL_HEIGHT: Final = 3.0
 MAX_LINEAR_RATIO: Final = 20.0
 """Parameters and metrics whose values differ by a larger factor get a logarithmic axis."""
 MAX_TICKS: Final = 12
+MAX_PLACES: Final = 5
+"""The most values of a parameter that each get a tick."""
 KINDS: Final = {"finished": ("o", True, 0, 30), "not finished": ("o", False, 0, 30), "best": ("*", True, 1, 160)}
 """Kinds of trials: marker, whether it is filled, number of its colour, size."""
 
@@ -49,6 +52,7 @@ def draw_sweep(title: str, metric: str, trials: Sequence[TrialPoint], format: Li
         values = [trial.value for trial in trials]
         if values and min(values) > 0 and max(values) / min(values) > MAX_LINEAR_RATIO:
             panels[0].set_yscale("log")
+            _set_plain_ticks(panels[0].yaxis)
         handles, labels = _legend(panels[: max(len(names), 1)])
         drawn.legend(handles, labels, loc="outside lower center", ncols=3)
         return style.to_png(drawn, dpi=120) if format == "png" else style.to_svg(drawn).encode("utf-8")
@@ -88,5 +92,17 @@ def _draw_panel(axes: Axes, name: str, trials: Sequence[TrialPoint]) -> None:
     if places:
         shown = places if len(places) <= MAX_TICKS else places[:: -(-len(places) // MAX_TICKS)]
         axes.set_xticks([places.index(place) for place in shown], [style.shorten_label(place) for place in shown])
-    elif xs and min(xs) > 0 and max(xs) / min(xs) > MAX_LINEAR_RATIO:
+        return
+    if xs and min(xs) > 0 and max(xs) / min(xs) > MAX_LINEAR_RATIO:
         axes.set_xscale("log")
+    _set_plain_ticks(axes.xaxis, sorted(set(xs)))
+
+
+def _set_plain_ticks(axis: Axis, values: Sequence[float] = ()) -> None:
+    """Write numbers plainly; with few values, at these values."""
+    from matplotlib.ticker import FixedLocator, FuncFormatter, NullFormatter
+
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axis.set_minor_formatter(NullFormatter())
+    if 0 < len(values) <= MAX_PLACES:
+        axis.set_major_locator(FixedLocator(values))

@@ -72,12 +72,12 @@ def check_value(text: str) -> str:
 
 def _range(text: str) -> list[str]:
     words = text.split("..")
-    if not all(words):
-        raise InputError(f"the range {text[:80]!r} lacks an end", hint="such as 1..5, or 0..1..0.25 with a step")
     try:
-        ends = [Decimal(word) for word in words]
+        ends = [Decimal(word) for word in words if word]
     except InvalidOperation:
         return [check_value(text.strip())]  # a path such as ../data
+    if not all(words):
+        raise InputError(f"the range {text[:80]!r} lacks an end", hint="such as 1..5, or 0..1..0.25 with a step")
     if len(ends) > 3 or not all(end.is_finite() for end in ends):
         raise InputError(f"{text[:80]!r} is not a range", hint="such as 1..5, or 0..1..0.25 with a step")
     low, high, step = ends if len(ends) == 3 else (*ends, Decimal(1))
@@ -85,7 +85,7 @@ def _range(text: str) -> list[str]:
         raise InputError(f"the range {text[:80]!r} has no values", hint="the step goes from the first to the last")
     if abs(high - low) > MAX_TRIALS * abs(step):
         _check_values(int(min(abs(high - low) / abs(step), Decimal(10**18))) + 1)
-    return [f"{(low + at * step):f}" for at in range(int((high - low) / step) + 1)]
+    return [f"{(low + at * step).normalize():f}" for at in range(int((high - low) / step) + 1)]
 
 
 def draw(name: str, text: str, count: int, seed: int) -> list[str]:

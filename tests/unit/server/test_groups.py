@@ -6,11 +6,12 @@ import pytest
 
 from support.builders import Rig, grid
 from weft.core.state.state import State
-from weft.errors import InputError, NotFound, UnknownName
+from weft.errors import InputError, NotFound, NotPermitted, UnknownName
 from weft.model import Exited, GroupLimited, Job, Task
 from weft.model.groups import group_label
 from weft.server.api.filters import JobFilter
-from weft.server.jobs.groups import find_group, group_views, limit_group, pause_group
+from weft.server.auth.identity import Caller
+from weft.server.jobs.groups import check_may_limit, find_group, group_views, limit_group, pause_group
 from weft.server.jobs.job_refs import resolve, resolve_to_change
 from weft.wire.messages import QueryRequest
 
@@ -25,6 +26,21 @@ def a_state() -> State:
     rig = Rig("fifo", grid(1, 2))
     rig.submit(job("1", group=A), job("2", "b", A), job("3", group=B), job("4", "c", user="bob"))
     return rig.state
+
+
+def test_users_limit_groups_of_which_all_jobs_are_theirs() -> None:
+    rig = Rig("fifo", grid(1, 2))
+    rig.submit(
+        job("1", group="mine"), job("2", group="both"), job("3", group="both", user="bob"), job("4", group="done")
+    )
+    rig.exit("4")
+    ann, admin = Caller("ann", "user"), Caller("root", "admin")
+    check_may_limit(rig.state, "mine", ann)
+    for group in ("mine", "both", "done", "new"):
+        check_may_limit(rig.state, group, admin)
+    for group, why in (("both", "jobs of others"), ("done", "no unfinished jobs of yours"), ("new", "no unfinished")):
+        with pytest.raises(NotPermitted, match=why):
+            check_may_limit(rig.state, group, ann)
 
 
 @pytest.mark.parametrize(

@@ -99,7 +99,7 @@ TEXTS: Final[dict[type, Callable[[Any, GpuNumbers], str]]] = {
     Exited: _exited,
     Stop: lambda fact, _: f"run {fact.run} stops: {fact.why}",
     Cancelled: lambda *_: "cancelled",
-    Held: lambda *_: "held",
+    Held: lambda fact, _: "stopped early: other trials do better" if fact.why else "held",
     Released: lambda *_: "released",
     Suspended: lambda fact, _: f"run {fact.run} is suspended",
     Continued: lambda fact, _: f"run {fact.run} continues",

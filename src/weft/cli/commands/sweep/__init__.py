@@ -50,6 +50,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     below = parser.add_subparsers(metavar="COMMAND", dest="action")
     for name, summary in ACTIONS.items():
         add_action(below, "sweep", name, summary)
+        for flag in below.choices[name]._actions:
+            if any(flag.dest == other.dest for other in parser._actions) and flag.dest != "help":
+                flag.default = argparse.SUPPRESS  # a flag before the action counts, too
 
 
 def run(args: argparse.Namespace) -> int:

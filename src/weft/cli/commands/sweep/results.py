@@ -58,6 +58,8 @@ def run(args: argparse.Namespace) -> int:
     best = results.best_trial(trials, target)
     if args.sort:
         trials = results.sort_trials(trials, args.sort, target)
+    if args.out:
+        _draw(args.out, sweep.sweep, trials, target, best)
     if args.json:
         shown = [plain(trial) for trial in trials]
         answer = {"sweep": sweep.sweep, "metric": target.metric or None, "goal": target.goal, "best": best or None}
@@ -66,8 +68,6 @@ def run(args: argparse.Namespace) -> int:
         _print_csv(trials)
     else:
         tables.print_table(_columns(trials), [_row(trial, trials, target, best) for trial in trials], args.color)
-    if args.out:
-        _draw(args.out, sweep.sweep, trials, target, best)
     return 0
 
 
