@@ -20,7 +20,7 @@ from weft.server.admin.profiles import profile_views
 from weft.server.api.arrays import ArrayTally, count_tasks, main_task, tasks_of
 from weft.server.api.filters import JobFilter
 from weft.server.api.services import service_views
-from weft.server.api.sweeps import sweep_views
+from weft.server.api.sweeps import sweep_views, trial_view
 from weft.server.auth.identity import Caller
 from weft.server.controller import Controller
 from weft.server.jobs.checkpoints import last_checkpoint
@@ -272,8 +272,10 @@ class Queries:
         return ServicesView(**self._head, services=service_views(self._controller, self._now))
 
     def _sweeps(self, request: QueryRequest) -> SweepsView:
-        found = sweep_views(self._state, self._user, self._now, request.name, self._controller.progress_of)
-        return SweepsView(**self._head, sweeps=found)
+        found = sweep_views(self._state, self._user, request.name)
+        jobs = [job for _, jobs in found for job in jobs] if request.name else []
+        rows = (trial_view(job, self._now, self._controller.progress_of(job)) for job in jobs)
+        return SweepsView(**self._head, sweeps=[view for view, _ in found], jobs=rows_of(rows, len(jobs)))
 
     def _weaves(self, _request: QueryRequest) -> WeavesView:
         controller = self._controller

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
 from typing import Final
 
 from weft.core.state.job import JobState
@@ -16,27 +15,25 @@ from weft.wire.views.sweeps import SweepView, TrialView
 from weft.wire.views.timestamps import iso
 
 STOPPED: Final = "stopped"
-ProgressOf = Callable[[JobState], ProgressView | None]
 
 
-def sweep_views(state: State, user: str, now: Seconds, name: str, progress: ProgressOf) -> list[SweepView]:
-    """Return the sweeps of a user in the order of their first trials; with a name, that one with its trials."""
+def sweep_views(state: State, user: str, name: str = "") -> list[tuple[SweepView, list[JobState]]]:
+    """Return the sweeps of a user in the order of their first trials, each with its trials; with a name, that one."""
     found: dict[str, list[JobState]] = {}
     for job in state.jobs.values():
         task = job.job.task
         if task is not None and task.sweep and job.job.user == user and (not name or task.sweep == name):
             found.setdefault(task.sweep, []).append(job)
-    return [_view(sweep, jobs, now, progress if name else None) for sweep, jobs in found.items()]
+    return [(_view(sweep, jobs), jobs) for sweep, jobs in found.items()]
 
 
-def _view(sweep: str, jobs: list[JobState], now: Seconds, progress: ProgressOf | None) -> SweepView:
+def _view(sweep: str, jobs: list[JobState]) -> SweepView:
     first = jobs[0]
     task = first.job.task or Task()
     return SweepView(
         sweep=sweep, user=first.job.user, group=first.job.group, count=len(jobs),
         statuses=dict(Counter(_status(job) for job in jobs)), early_stop=task.early_stop,
         submitted=iso(first.submitted_at),
-        trials=None if progress is None else [_trial(job, now, progress(job)) for job in jobs],
     )  # fmt: skip
 
 
@@ -44,7 +41,7 @@ def _status(job: JobState) -> str:
     return STOPPED if job.status == "held" and job.held_why == Reason.STOPPED_EARLY else job.status
 
 
-def _trial(job: JobState, now: Seconds, progress: ProgressView | None) -> TrialView:
+def trial_view(job: JobState, now: Seconds, progress: ProgressView | None) -> TrialView:
     status = _status(job)
     return TrialView(
         id=job.id, name=job.job.name, state="ST" if status == STOPPED else code(job), status=status,

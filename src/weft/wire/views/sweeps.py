@@ -28,9 +28,6 @@ class TrialView(View):
 
 
 class SweepView(View):
-    PARTS: ClassVar[Mapping[str, type[View]]] = {"trials": TrialView}
-    OPTIONAL: ClassVar[Mapping[str, str]] = {"trials": "trials"}
-
     sweep: str = ""
     user: str = ""
     group: str = ""
@@ -40,12 +37,12 @@ class SweepView(View):
     early_stop: str = ""
     """The rule of early stopping, such as `asha loss min 10 3`; empty: none."""
     submitted: str | None = None
-    trials: Sequence[TrialView] | None = None
-    """In the order of their submission. None: the answer lists sweeps only."""
 
 
 class SweepsView(QueryAnswer):
-    PARTS: ClassVar[Mapping[str, type[View]]] = {"sweeps": SweepView}
+    PARTS: ClassVar[Mapping[str, type[View]]] = {"sweeps": SweepView, "jobs": TrialView}
 
     sweeps: Sequence[SweepView] = ()
     """The last that was submitted comes last."""
+    jobs: Sequence[TrialView] = ()
+    """If one sweep is asked for, its trials in the order of their submission."""

@@ -50,8 +50,7 @@ def run(args: argparse.Namespace) -> int:
         raise InputError("--csv and --json are both given", hint="give one or the other")
     if args.out and Path(args.out).suffix not in FORMATS:
         raise InputError(f"--out: {args.out!r} has no known ending", hint=f"known: {', '.join(FORMATS)}")
-    sweep = find_sweep(args)
-    trials = list(sweep.trials or ())
+    sweep, trials = find_sweep(args)
     metrics = results.metric_names(trials)
     goal = "max" if args.max else "min" if args.min else ""
     target = results.choose_target(trials, sweep.early_stop, args.sort if args.sort in metrics else "", goal)
@@ -71,8 +70,8 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def find_sweep(args: argparse.Namespace) -> SweepView:
-    """Return the sweep that a command names, or the last one, with its trials."""
+def find_sweep(args: argparse.Namespace) -> tuple[SweepView, list[TrialView]]:
+    """Return the sweep that a command names, or the last one, and its trials."""
     from weft.jobspec.trials import require_sweep
 
     client = connection.connect_if_running(args.scheduler, ended=True)
@@ -81,8 +80,8 @@ def find_sweep(args: argparse.Namespace) -> SweepView:
         raise AssertionError("there is no sweep")
     with client:
         name = require_sweep(args.sweep, [sweep.sweep for sweep in client.sweeps().sweeps])
-        (found,) = client.sweeps(name).sweeps
-    return found
+        found = client.sweeps(name)
+    return found.sweeps[0], list(found.jobs)
 
 
 def _columns(trials: Sequence[TrialView]) -> list[Column]:

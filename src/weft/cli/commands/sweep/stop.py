@@ -24,8 +24,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    sweep = find_sweep(args)
-    left = [trial for trial in sweep.trials or () if trial.status not in ENDED]
+    sweep, trials = find_sweep(args)
+    left = [trial for trial in trials if trial.status not in ENDED]
     running = sum(trial.status in ACTIVE for trial in left)
     if running and not args.yes and render.can_prompt() and not _confirm(sweep.sweep, running):
         render.print_message("nothing was cancelled")
