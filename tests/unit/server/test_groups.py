@@ -29,7 +29,7 @@ def a_state() -> State:
 
 
 def test_users_limit_groups_of_which_all_jobs_are_theirs() -> None:
-    rig = Rig("fifo", grid(1, 2))
+    rig = Rig("fifo", grid(1, 4))
     rig.submit(
         job("1", group="mine"), job("2", group="both"), job("3", group="both", user="bob"), job("4", group="done")
     )
