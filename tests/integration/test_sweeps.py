@@ -12,6 +12,7 @@ import pytest
 
 from support.local_scheduler import until
 from support.weft_cli import Weft
+from weft.engines.process.shim.run_files import EXIT
 
 TRAIN = """
 import os, sys, time
@@ -79,6 +80,16 @@ def test_a_grid_and_its_results_survive_a_killed_scheduler(weft: Weft) -> None:
     weft("sweep", "results", name, "--out", "r.png")
     assert Path("r.png").read_bytes().startswith(b"\x89PNG")
     assert weft.json("sweep", "status", name)["sweeps"][0]["statuses"] == {"done": 3}
+
+
+def test_a_trial_that_ends_while_no_scheduler_is_there_keeps_its_metrics(weft: Weft) -> None:
+    name = sweep(weft, "--grid", "v=1", steps=40, pause_s=0.02)
+    trial = until(lambda: next((each for each in trials(weft, name) if each["metrics"]), None))
+    weft.site.kill9()
+    until((weft.site.paths.jobs / trial["id"] / "1" / EXIT).exists)
+    (ended,) = trials(weft, name)
+    until(lambda: statuses(weft, name) == "done")
+    assert (trials(weft, name)[0]["step"], ended["params"]) == (40, {"v": "1"})
 
 
 def test_asha_stops_the_worse_and_a_stopped_trial_resumes(weft: Weft) -> None:

@@ -17,6 +17,7 @@ from weft.engines.background import TaskSet
 from weft.errors import Deposed, InputError, JournalError, Refused
 from weft.journal import open_journal
 from weft.server.backends.base import BuildBackend, Host, Order
+from weft.server.jobs.checkpoints import unsent_report
 from weft.server.jobs.commands import JobCommands
 from weft.server.jobs.progress import Progress
 from weft.server.jobs.requests import JobRequests
@@ -74,7 +75,10 @@ class Controller:
         clock, writing = Clock(self.scheduler.state.now), () if led is None else (led.writer, led.leads)
         self.loop = Loop(self.scheduler, self.journal, clock, self._execute, *writing)
         self.loop.on_facts.append(self.runs.record_batch)
-        self.progress = Progress(self.loop, lambda: self.scheduler.state, lambda job, run: self.run_logs.tail(job, run))
+        self.progress = Progress(
+            self.loop, lambda: self.scheduler.state, lambda job, run: self.run_logs.tail(job, run),
+            lambda job: unsent_report(paths.jobs, job),
+        )  # fmt: skip
         self.weaves = WeaveMonitor()
         ports = self.ports = build(
             Host(

@@ -26,7 +26,7 @@ class Reporter:
             import atexit
 
             self._sender = Sender(run.job, run.number, run.socket)
-            atexit.register(self._sender.flush)
+            atexit.register(self._flush_at_exit)
 
     @property
     def step(self) -> Any:
@@ -58,6 +58,11 @@ class Reporter:
     def flush(self) -> None:
         if self._sender is not None:
             self._sender.flush()
+
+    def _flush_at_exit(self) -> None:
+        """Send the last values; if the scheduler is away, leave them in a file where the next one reads them."""
+        if self._sender is not None and not self._sender.flush():
+            self._run.leave_report(self._sender.body())
 
 
 _reporter: Reporter | None = None

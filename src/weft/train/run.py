@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from typing import Any
 
 LATEST = "latest.json"
+UNSENT = "unsent.json"
+"""The last report of a run that ended while the scheduler was away."""
 
 
 class Run:
@@ -50,20 +52,19 @@ class Run:
 
     def record_checkpoint(self, checkpoint: Mapping[str, Any]) -> None:
         """Replace the latest checkpoint atomically: a run that is killed during the write leaves the previous one."""
-        import json
-
         path = f"{self.checkpoints}/{LATEST}"
-        partial = f"{path}.{os.getpid()}"
         try:
-            handle = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-            try:
-                os.write(handle, json.dumps(checkpoint).encode("ascii"))
-                os.fsync(handle)
-            finally:
-                os.close(handle)
-            os.rename(partial, path)
+            _replace_file(path, checkpoint)
         except OSError as error:
             _warn(f"could not record a checkpoint in {path}: {error.strerror}")
+
+    def leave_report(self, report: Mapping[str, Any]) -> None:
+        """Keep the last report for a scheduler that is away now."""
+        if self.checkpoints:
+            try:
+                _replace_file(f"{self.checkpoints}/{UNSENT}", report)
+            except OSError:  # the run has ended: nothing else can be done about it
+                return
 
     def latest_checkpoint(self) -> str | None:
         """Return the path of the latest checkpoint; None if it does not exist."""
@@ -76,6 +77,19 @@ class Run:
         except (OSError, ValueError, KeyError, TypeError):
             return None
         return path if isinstance(path, str) and os.path.exists(path) else None
+
+
+def _replace_file(path: str, value: Mapping[str, Any]) -> None:
+    import json
+
+    partial = f"{path}.{os.getpid()}"
+    handle = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    try:
+        os.write(handle, json.dumps(value).encode("ascii"))
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+    os.rename(partial, path)
 
 
 def _touch(path: str) -> None:

@@ -83,6 +83,12 @@ class Sender:
         finally:
             self._send_lock.release()
 
+    def body(self) -> dict[str, Any]:
+        """Return the last values as a report without the times of stages."""
+        with self._lock:
+            step, total, metrics = _to_int(self.step), _to_int(self._total), dict(self._metrics)
+        return {**self._identity, "step": step, "total": total, "metrics": _to_floats(metrics)}
+
     def _flush(self) -> bool:
         with self._lock:
             if not self._unsent:

@@ -17,7 +17,8 @@ from weft.server.jobs.progress_report import checkpoint_of
 from weft.wire.views.jobs import CheckpointView
 
 LATEST: Final = "latest.json"
-"""The file that `weft.train` writes."""
+UNSENT: Final = "unsent.json"
+"""The files that `weft.train` writes."""
 MAX_CHECKPOINT_BYTES: Final = 65536
 
 
@@ -28,6 +29,15 @@ def last_checkpoint(jobs: Path, job: JobId) -> CheckpointView | None:
         return checkpoint_of(json.loads(body))
     except (OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError):
         return None
+
+
+def unsent_report(jobs: Path, job: JobId) -> dict[str, Any] | None:
+    """Return the last report of a run that ended on this machine while no server was there to receive it."""
+    try:
+        body = json.loads(_read(jobs / job / run_files.CHECKPOINTS / UNSENT))
+    except (OSError, ValueError, RecursionError):
+        return None
+    return body if isinstance(body, dict) else None
 
 
 class Checkpoints:

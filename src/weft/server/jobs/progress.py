@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
@@ -16,6 +17,7 @@ from weft.server.loop import Loop
 from weft.server.weaves.profiles import differs, measured_profile, profiled
 from weft.wire.views.jobs import ProgressView, StageTimesView
 
+log = logging.getLogger(__name__)
 JOURNAL_PERIOD_S: Final = 10.0
 """The seconds between two journal entries of a run's progress. Policies need no more."""
 METRICS_PERIOD_S: Final = 60.0
@@ -28,11 +30,17 @@ MIN_PROFILED_STEPS: Final = 30
 class Progress:
     """The last report of each run.
 
-    `state` returns the present state, `tail` the last part of a run's log.
+    `state` returns the present state, `tail` the last part of a run's log, `unsent` a report that a job has left.
     """
 
-    def __init__(self, loop: Loop, state: Callable[[], State], tail: Callable[[JobId, int], bytes]) -> None:
-        self._loop, self._state, self._tail = loop, state, tail
+    def __init__(
+        self,
+        loop: Loop,
+        state: Callable[[], State],
+        tail: Callable[[JobId, int], bytes],
+        unsent: Callable[[JobId], Mapping[str, Any] | None] = lambda _: None,
+    ) -> None:
+        self._loop, self._state, self._tail, self._unsent = loop, state, tail, unsent
         self._reports: dict[tuple[JobId, int], Report] = {}
         self.early_stopping = EarlyStopping(state, loop.post)
         loop.on_facts.append(self._on_facts)
@@ -91,9 +99,20 @@ class Progress:
     def _on_facts(self, events: Sequence[Event], decisions: Sequence[Decision]) -> None:
         """Keep the last metrics of runs that have ended."""
         for event in events:
+            if type(event) is Exited:
+                self._receive_unsent(event.job, event.run)
             if type(event) is Exited and (event.job, event.run) in self._reports:
                 self._loop.post(lambda at, job=event.job, run=event.run: self._keep(job, run, at))  # type: ignore[misc]
         self.early_stopping.receive(events, decisions)
+
+    def _receive_unsent(self, job: JobId, run: int) -> None:
+        """Record what a run reported while no server was there."""
+        found = self._unsent(job)
+        if found is not None and (found.get("job"), found.get("run")) == (job, run):
+            try:
+                self.receive(found)
+            except (ValueError, TypeError, AttributeError, OverflowError) as error:
+                log.warning("the last report of job %s is dropped: %s", job, error)
 
     def _refresh_profile(self, job: JobId, run: int, stages: StageTimesView, now: Seconds) -> list[Event]:
         """Store the times of a run that is not woven, if they are new. The counters of woven runs do that."""
