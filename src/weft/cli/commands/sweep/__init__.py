@@ -47,7 +47,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--dry-run", action="store_true", help="check everything, print the trials, submit nothing")
     parser.add_argument("-q", "--quiet", action="store_true", help="print only the name of the sweep")
     flags.add_common(parser)
-    below = parser.add_subparsers(metavar="COMMAND", dest="action")
+    below = parser.add_subparsers(metavar="COMMAND", dest="action", prog="weft sweep")
     for name, summary in ACTIONS.items():
         add_action(below, "sweep", name, summary)
         for flag in below.choices[name]._actions:
