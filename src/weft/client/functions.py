@@ -44,7 +44,7 @@ class JobFunction(Generic[P, R]):
 
         With `sweep`, they are the trials of a sweep: `weft sweep results NAME` compares their metrics.
         """
-        more = {"sweep": sweep, "group": sweep} if sweep else {}
+        more: dict[str, Any] = {"sweep": sweep, "group": sweep} if sweep else {}
         return self._submit([_bind(self.__wrapped__, (), call) for call in calls], {**more, **self.keys})
 
     def _submit(self, calls: list[dict[str, Any]], keys: Mapping[str, Any]) -> list[JobHandle]:
@@ -80,7 +80,9 @@ def _bind(function: Callable[..., Any], args: Iterable[Any], kwargs: Mapping[str
     for name in found:
         if kinds[name] in (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.VAR_POSITIONAL):
             raise InputError(f"{function.__name__} takes {name!r} by position", hint="a job gets arguments by name")
-    more = next((found.pop(name) for name in list(found) if kinds[name] == inspect.Parameter.VAR_KEYWORD), {})
+    more: dict[str, Any] = next(
+        (found.pop(name) for name in list(found) if kinds[name] == inspect.Parameter.VAR_KEYWORD), {}
+    )
     return {**found, **more}
 
 
