@@ -41,7 +41,7 @@ def training(weft: Weft) -> None:
     Path("train.py").write_text(TRAIN)
 
 
-def sweep(weft: Weft, *words: str, steps: int = 3, pause_s: float = 0.0) -> str:
+def sweep(weft: Weft, *words: str, steps: int = 3, pause_s: float | str = 0.0) -> str:
     command = [sys.executable, "train.py", "{v}", str(steps), str(pause_s)]
     return weft("sweep", "-q", *words, "--", *command).out.strip()
 
@@ -112,8 +112,10 @@ def test_asha_stops_the_worse_and_a_stopped_trial_resumes(weft: Weft) -> None:
 
 def test_halving_waits_for_all_and_survives_a_killed_scheduler(weft: Weft) -> None:
     rule = ("--stop", "halving", "--stop-by", "acc", "--max", "--stop-first", "5", "--stop-factor", "3")
-    name = sweep(weft, "--grid", "v=2,1,3", *rule, steps=15, pause_s=0.03)
-    until(lambda: "stopped" in statuses(weft, name))
+    # the last trial is slow: it goes on when the next scheduler is there
+    lists = ("--list", "v=2,1,3", "--list", "pause=0.02,0.02,0.4")
+    name = sweep(weft, *lists, *rule, steps=15, pause_s="{pause}")
+    until(lambda: statuses(weft, name).startswith("stopped stopped"))
     weft.site.kill9()
     assert [trial["status"] for trial in until_settled(weft, name)] == ["stopped", "done", "stopped"]
     best = results(weft, name)

@@ -51,10 +51,14 @@ def test_the_best() -> None:
     assert best_trial(TRIALS[2:], Target("loss")) == ""
 
 
-@pytest.mark.parametrize("count", [1, 2, 40])
+@pytest.mark.parametrize("count", [1, 40])
 def test_a_picture_of_any_trials(count: int) -> None:
     points = [
         TrialPoint({"lr": 10.0**-at, "opt": f"opt{at % 3}", "same": 1.0}, 1.0 + at, at == 0) for at in range(count)
     ]
     assert draw_sweep("s", "loss", points).startswith(b"\x89PNG")
+
+
+def test_equal_results_give_equal_pictures() -> None:
+    points = [TrialPoint({"opt": name}, value) for name, value in (("adam", 1.0), ("sgd", 2.0))]
     assert draw_sweep("s", "loss", points, "svg") == draw_sweep("s", "loss", points, "svg")
