@@ -147,6 +147,7 @@ print(executor.submit(Count()).job_id)
 """
 
 
+@pytest.mark.soak
 def test_submitit_saves_a_preempted_function(here: Site) -> None:
     pytest.importorskip("submitit")
     (here.root / "count.py").write_text(CHECKPOINTED)
@@ -187,6 +188,7 @@ def test_a_function_becomes_a_job_by_its_name(here: Site, monkeypatch: pytest.Mo
         sys.modules.pop("mine", None)
 
 
+@pytest.mark.soak
 def test_the_search_of_the_example_improves(here: Site) -> None:
     pytest.importorskip("optuna")
     done = run(here, str(EXAMPLES / "optuna_search.py"), "--trials", "4", "--parallel", "4")
