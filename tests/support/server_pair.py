@@ -4,6 +4,7 @@ cuts off."""
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import shutil
 import signal
@@ -16,6 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from storm.proxy import Proxy
 from support.local_scheduler import until
 from support.plain_env import plain_env
 from support.postgres import Postgres
@@ -40,10 +42,11 @@ class Pair:
     lease_s: float
     ports: dict[str, int] = field(default_factory=lambda: {"a": free_port(), "b": free_port()})
     processes: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
-    proxies: dict[str, Any] = field(default_factory=dict)
-    """The URL at which a server finds the database, if it is another one."""
+    lines: dict[str, Proxy] = field(default_factory=dict)
+    """The way of each server to the database."""
     submitted: list[str] = field(default_factory=list)
     options: tuple[str, ...] = ()
+    more_env: dict[str, str] = field(default_factory=dict)
 
     @property
     def where(self) -> Address:
@@ -59,14 +62,22 @@ class Pair:
             "XDG_RUNTIME_DIR": f"{self.root}/r",
             "XDG_STATE_HOME": f"{self.root}/s",
             "WEFT_RUN_AS": "worker",
+            **self.more_env,
         }
 
     # ---- processes
 
+    def url_for(self, name: str) -> str:
+        """Return the URL by which a server finds the database: through a line that a test may cut."""
+        line = self.lines.get(name)
+        if line is None:
+            line = self.lines[name] = Proxy(self.database.port)
+        return self.url.replace(f":{self.database.port}/", f":{line.port}/")
+
     def serve(self, name: str) -> None:
         peers = ",".join(f"127.0.0.1:{port}" for port in self.ports.values())
         self._start(
-            name, "server", "--port", str(self.ports[name]), "--db", self.proxies.get(name, self.url), "--peers", peers,
+            name, "server", "--port", str(self.ports[name]), "--db", self.url_for(name), "--peers", peers,
             "--leader-lease", str(self.lease_s), "--policy", "fifo", "--min-run", "0", "--lease", "60", *self.options,
         )  # fmt: skip
 
@@ -88,6 +99,10 @@ class Pair:
         self.signal(name, signal.SIGKILL)
         self.processes.pop(name).wait(30)
 
+    def stop(self, name: str) -> None:
+        self.signal(name, signal.SIGTERM)
+        self.processes.pop(name).wait(PATIENCE_S)
+
     def leader(self) -> str:
         """Return the server that leads, by the database; empty: none."""
         ((address,),) = self.database.execute("SELECT address FROM weft_leader", self.url)
@@ -108,8 +123,11 @@ class Pair:
         alive = self.processes.get(name) is not None
         return "" if not lines or not alive else "standby" if "standby: the" in lines[-1] else "leader"
 
+    def folder(self, name: str) -> Path:
+        return self.root / "s" / "weft" / "servers" / str(self.ports[name])
+
     def log(self, name: str) -> str:
-        path = self.root / "s" / "weft" / "servers" / str(self.ports[name]) / "server.log"
+        path = self.folder(name) / "server.log"
         return path.read_text() if path.exists() else ""
 
     # ---- as a user
@@ -120,6 +138,16 @@ class Pair:
     def weft(self, *words: str) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-m", "weft", *words]
         return subprocess.run(command, env=self.env, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+
+    def run(self, *words: str) -> str:
+        """Run a command that must work, and return its output."""
+        done = self.weft(*_with_scheduler(words, self.where))
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def json(self, *words: str) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads(self.run(*words, "--json"))
+        return found
 
     def submit(self, client: Client, seconds: float = 0.2) -> str:
         """Submit a job that records each of its starts, and return its id once a server has acknowledged it."""
@@ -156,6 +184,8 @@ class Pair:
         assert epochs == sorted(epochs)
 
     def close(self) -> None:
+        for line in self.lines.values():
+            line.mend()
         with contextlib.suppress(Exception), self.client() as client:
             client.change("cancel", statuses=["queued", "running"])
         for process in self.processes.values():
@@ -168,13 +198,23 @@ class Pair:
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
+        for line in self.lines.values():
+            line.close()
+
+
+def _with_scheduler(words: tuple[str, ...], where: Address) -> list[str]:
+    """Return the words of a command with the servers, before the words that are not for it."""
+    at = words.index("--") if "--" in words else len(words)
+    return [*words[:at], "--scheduler", str(where), *words[at:]]
 
 
 @contextlib.contextmanager
-def pair(database: Postgres, *, lease_s: float = 2.0, options: tuple[str, ...] = ()) -> Iterator[Pair]:
+def pair(
+    database: Postgres, *, lease_s: float = 2.0, options: tuple[str, ...] = (), env: dict[str, str] | None = None
+) -> Iterator[Pair]:
     """Start two servers. The first one leads."""
     root = Path(tempfile.mkdtemp(prefix="weft-pair-"))
-    made = Pair(root, database, database.schema_url(), lease_s, options=options)
+    made = Pair(root, database, database.schema_url(), lease_s, options=options, more_env=env or {})
     old = {name: os.environ.get(name) for name in ("HOME", "XDG_STATE_HOME", "XDG_RUNTIME_DIR", "XDG_CONFIG_HOME")}
     os.environ.update({key: made.env[key] for key in ("HOME", "XDG_STATE_HOME", "XDG_RUNTIME_DIR")})
     os.environ.pop("XDG_CONFIG_HOME", None)

@@ -9,7 +9,9 @@ import os
 import secrets
 import signal
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
+from typing import Final
 
 from weft.endpoints.addresses import Address
 from weft.endpoints.paths import Paths
@@ -20,6 +22,7 @@ from weft.journal.postgres.blobs import BlobTable
 from weft.journal.postgres.files import FileTable
 from weft.journal.postgres.journal import PostgresJournal
 from weft.journal.postgres.lease import LeaderLease
+from weft.journal.postgres.session import ConnectionLost
 from weft.server.auth.interceptor import AuthGateway
 from weft.server.auth.token_tables import PostgresTokenTable
 from weft.server.auth.tokens import DATABASE_FILE, Tokens
@@ -30,6 +33,8 @@ from weft.server.plan import Plan, ServerStatus
 from weft.server.settings import Settings, save
 from weft.server.shared_files import LedParts
 
+RECONNECT_S: Final = 0.5
+"""The pause after a turn that ended because the database was away."""
 log = logging.getLogger("weft.server")
 
 
@@ -89,16 +94,31 @@ class SharedServer:
         journal = await asyncio.to_thread(PostgresJournal, url)
         try:
             while not self.stopping.is_set():
-                standby = self._standby(lease, journal, notify=is_first)
-                lead = await self._follow(standby)
-                if lead is not None:
-                    await self._lead(lead, standby)
-                standby.files.close()
-                is_first = False
+                try:
+                    await self._turn(lease, journal, notify=is_first)
+                    is_first = False
+                except ConnectionLost as error:  # it was there at the start, and comes back
+                    log.warning("%s", error)
+                    await self._pause()
                 gc.unfreeze()  # the state of the last turn is garbage now
         finally:
             journal.close()
             lease.close()
+
+    async def _turn(self, lease: LeaderLease, journal: PostgresJournal, *, notify: bool) -> None:
+        """Be a standby, and then the leader until this server is stopped or deposed."""
+        standby = await asyncio.to_thread(self._standby, lease, journal, notify=notify)
+        try:
+            lead = await self._follow(standby)
+            if lead is not None:
+                await self._lead(lead, standby)
+        finally:
+            standby.files.close()
+
+    async def _pause(self) -> None:
+        """Wait before the next attempt to reach the database, but not if the server must end."""
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self.stopping.wait(), RECONNECT_S)
 
     def _standby(self, lease: LeaderLease, journal: PostgresJournal, *, notify: bool) -> Standby:
         url, folder = self.here.journal_url, self.here.state
