@@ -36,6 +36,8 @@ class Site:
     is_loopback: bool
     weft: tuple[str, ...]
     """The command that starts Weft on a node."""
+    is_shared: bool = False
+    """True: other servers may take over. The folder of one server is not that of another."""
 
     def name_of(self, key: str) -> str:
         """Return the name of an allocation for the provider."""

@@ -26,6 +26,7 @@ from weft.server.api.blobs import Blobs
 from weft.server.api.service import Service
 from weft.server.api.terminals import Terminals
 from weft.server.auth.interceptor import AuthGateway
+from weft.server.auth.tokens import DATABASE_FILE
 from weft.server.backends.agents import agent_backend, check_settings
 from weft.server.controller import Controller
 from weft.server.http.page_process import CHECK_S, PageProcess
@@ -63,6 +64,7 @@ def run(plan: Plan) -> None:
     if is_postgres(here.journal_url):
         _run_shared(here, plan)
         return
+    (here.state / DATABASE_FILE).unlink(missing_ok=True)  # of a server that shared one
     with _exclusive(here.lock, plan), _exclusive(_journal_lock(here), plan):
         log_to(here.server_log, plan.log_format, stderr=plan.log_to_stderr)
         save(here.state, plan.settings)
@@ -190,7 +192,8 @@ def _router(plan: Plan, here: Paths, port: int) -> RouterProcess | None:
     """Return the router that starts with the first service: with TLS and tokens where other machines reach it."""
     if plan.router is None:
         return None
-    words = [sys.executable, "-m", "weft", "router", "--scheduler", str(_own_address(plan, port))]
+    where = ",".join(map(str, plan.peers)) or str(_own_address(plan, port))  # it outlives the lead of this server
+    words = [sys.executable, "-m", "weft", "router", "--scheduler", where]
     words += ["--listen", plan.router.host, "--server-port", str(plan.port)]
     return RouterProcess(
         here.state, here.runtime, lambda number: (*words, "--supervised", f"{number}:{here.runtime}"),
@@ -202,7 +205,10 @@ def _site(plan: Plan, port: int, journal_name: str) -> Site:
     """Return what the workers of pools must know to find this server."""
     where = plan.peers or (own_address(plan, port),)
     local = all(is_loopback(each.host) for each in where)
-    return Site(journal_name[:CLUSTER_CHARS], ",".join(map(str, where)), local, (sys.executable, "-m", "weft"))
+    return Site(
+        journal_name[:CLUSTER_CHARS], ",".join(map(str, where)), local, (sys.executable, "-m", "weft"),
+        is_shared=is_postgres(plan.journal_url),
+    )  # fmt: skip
 
 
 def _build_web(controller: Controller, plan: Plan, gateway: AuthGateway) -> tuple[Web, tuple[ServerInterceptor, ...]]:

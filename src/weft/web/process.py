@@ -19,7 +19,7 @@ from weft.endpoints.addresses import Address
 from weft.endpoints.credentials import Credentials
 from weft.endpoints.paths import Paths
 from weft.engines.background import TaskSet
-from weft.server.auth.tokens import Tokens
+from weft.server.auth.tokens import follow_tokens
 from weft.server.http.listener import MAX_CONNECTIONS, Listener, TlsFiles
 from weft.web.access.login import Login
 from weft.web.api.calls import Calls
@@ -76,7 +76,7 @@ async def _serve(plan: WebPlan) -> None:
     plan.stop(stop)
     table, streams, calls = JobTable(), Streams(), Calls()
     board = Board(table)
-    tokens = Tokens(plan.tokens) if plan.tokens is not None else None
+    tokens = follow_tokens(plan.tokens) if plan.tokens is not None else None
     login = Login(
         getpass.getuser(), _connect(plan), lambda token: _connect_as(plan, token), tokens,
         secure=plan.tls is not None, key=plan.key,

@@ -228,7 +228,7 @@ def _protection(where: Address, server_port: int) -> tuple[ssl.SSLContext | None
     from weft.router.access import TokenGuard
     from weft.server.auth import tls
     from weft.server.auth.rate_limit import FailureLimiter
-    from weft.server.auth.tokens import Tokens
+    from weft.server.auth.tokens import follow_tokens
 
     folder = server_folder(server_port)
     if tls.load(folder) is None:
@@ -239,7 +239,7 @@ def _protection(where: Address, server_port: int) -> tuple[ssl.SSLContext | None
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.load_cert_chain(folder / tls.FOLDER / "server.pem", folder / tls.FOLDER / "server.key")
-    tokens = Tokens(folder)
+    tokens = follow_tokens(folder)
 
     def verify(token: str) -> Any:
         return tokens.verify(token)

@@ -138,6 +138,11 @@ def find(keeper: PoolKeeper, name: str) -> PoolState:
 
 async def check(keeper: PoolKeeper, pool: Pool) -> None:
     """Raise if the provider would refuse a request."""
+    if keeper.site is not None and keeper.site.is_shared and not pool.setting("folder"):
+        raise InputError(
+            "--folder is missing: another server that takes over must find the workers' token and logs",
+            hint="name a folder that all servers and the nodes of the pool share",
+        )
     keeper.prepare(pool)
     await asyncio.to_thread(keeper.provider(pool).check, keeper.example(pool))
 

@@ -10,16 +10,20 @@ from __future__ import annotations
 import hashlib
 import hmac
 import secrets
+import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from weft.endpoints.private_files import read_private, write_private
-from weft.errors import InputError, NotFound, NotPermitted
+from weft.errors import InputError, NotFound, NotPermitted, WeftError
 from weft.server.auth.identity import ROLES, Caller, Role
 from weft.server.auth.token_tables import PostgresTokenTable, Row, SqliteTokenTable, TokenTable
 
+FOLLOW_S: Final = 1.0
+"""The period at which another process than the server learns of new and revoked tokens in a shared database."""
 DATABASE_FILE: Final = "database"
 """The file in a server's folder with the URL of the database that it shares with others, for commands of its user."""
 OWN: Final = "weft"
@@ -47,6 +51,22 @@ def open_tokens(folder: Path) -> Tokens:
     except FileNotFoundError:
         return Tokens(folder)
     return Tokens(folder, table=lambda: PostgresTokenTable(url))
+
+
+def follow_tokens(folder: Path) -> Tokens:
+    """Open the tokens for a process that only verifies them, such as a router. Tokens of a shared database are read
+    again and again in a thread; without the database, the last ones stay."""
+    tokens = open_tokens(folder)
+    if tokens.is_remote:
+        threading.Thread(target=_follow, args=(tokens,), name="tokens", daemon=True).start()
+    return tokens
+
+
+def _follow(tokens: Tokens) -> None:
+    while True:
+        time.sleep(FOLLOW_S)
+        with suppress(WeftError):
+            tokens.refresh()
 
 
 def parse(text: str) -> Presented | None:

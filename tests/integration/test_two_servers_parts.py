@@ -1,0 +1,141 @@
+"""A take-over with all that a leader starts: the router of services, the web page, and pools of nodes."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import support.served_program
+from support.local_scheduler import until
+from support.postgres import Postgres
+from support.secured_cluster import free_port
+from support.server_pair import PATIENCE_S, Pair, pair
+from support.service_requests import Requests, get
+from support.slurm_cluster import GPUS, slurm
+from support.web_page import Page
+from weft.endpoints.addresses import Address
+from weft.endpoints.credentials import is_listening
+from weft.model import AllocationEnded, AllocationGranted, AllocationRequested
+
+LEASE_S = 2.0
+FILE = f"""service: chat
+run: exec {sys.executable} {support.served_program.__file__}
+memory: 1G
+replicas: {{min: 1, max: 4}}
+concurrency: 4
+health: {{every: 200ms, start_within: 30s}}
+"""
+SLOW_SBATCH = """\
+#!/bin/sh
+id=$({sbatch} "$@") || exit
+case "$*" in *--test-only*) exit 0;; esac
+if [ -e {root}/hold ]; then
+  mv {root}/hold {root}/held
+  sleep 60
+fi
+echo "$id"
+"""
+"""It answers long after Slurm has the request, so that the leader dies between the two."""
+
+
+def take_over(made: Pair) -> str:
+    """Kill the leader, and return the server that leads then. The other one is a standby again."""
+    leader = made.leader()
+    made.kill(leader)
+    until(lambda: made.leader() not in (leader, ""), PATIENCE_S)
+    made.serve(leader)
+    made.await_standby()
+    return made.leader()
+
+
+def ready(made: Pair) -> int:
+    (found,) = made.json("services")["services"]
+    return int(found["ready"])
+
+
+def router_ports(made: Pair) -> dict[str, int]:
+    """Return the ports of the routers that the servers started."""
+    found = {}
+    for name in made.ports:
+        record = made.folder(name) / "router.json"
+        if record.exists():
+            found[name] = int(json.loads(record.read_bytes())["port"])
+    return found
+
+
+@pytest.mark.soak
+def test_services_and_the_web_page_continue_after_a_take_over(database: Postgres) -> None:
+    page = Page(free_port())
+    with pair(database, lease_s=LEASE_S, options=("--web-port", str(page.port))) as made:
+        made.await_standby()
+        made.work("w1")
+        (made.root / "chat.yaml").write_text(FILE)
+        made.run("deploy", str(made.root / "chat.yaml"))
+        until(lambda: ready(made) == 1, PATIENCE_S)
+        url = f"http://127.0.0.1:{router_ports(made)['a']}/chat/x"
+        assert get(url) == "chat.0 "
+        with Requests(url) as requests:
+            assert take_over(made) == "b"
+            made.run("scale", "chat", "2")
+            until(lambda: ready(made) == 2, PATIENCE_S)
+            until(lambda: "chat.1 " in requests.answers, PATIENCE_S)  # the first router follows the new leader
+            assert not requests.failures
+        until(lambda: "b" in router_ports(made), PATIENCE_S)
+        second = f"http://127.0.0.1:{router_ports(made)['b']}/chat/x"
+        until(lambda: is_listening(Address("127.0.0.1", router_ports(made)["b"])))
+        assert get(second).startswith("chat."), "the new leader starts a router on its machine"
+        check_page(made, page)
+        assert take_over(made) == "a"
+        assert get(url).startswith("chat.")
+        made.run("undeploy", "chat")
+        until(lambda: not made.json("services")["services"], PATIENCE_S)
+        for name in made.ports:  # a router ends with a server that has no services
+            made.stop(name)
+
+
+def check_page(made: Pair, page: Page) -> None:
+    """Log in at the new leader with a token that the old one knew, and with one that was made since."""
+    until(lambda: is_listening(Address("127.0.0.1", page.port)), PATIENCE_S)
+    until(lambda: page.send("GET", "/healthz").status == 200, PATIENCE_S)
+    assert page.log_in_with((made.folder("a") / "token").read_text().strip()).status == 200
+    until(lambda: page.get("/api/v1/jobs").status == 200, PATIENCE_S)
+
+
+@pytest.mark.soak
+def test_a_pool_continues_after_take_overs(database: Postgres, tmp_path: Path) -> None:
+    (tmp_path / "sbatch").write_text(SLOW_SBATCH.format(sbatch=shutil.which("sbatch"), root=tmp_path))
+    (tmp_path / "sbatch").chmod(0o755)
+    with slurm() as below:
+        env = {"SLURM_CONF": below.env["SLURM_CONF"], "PATH": f"{tmp_path}:{below.env['PATH']}"}
+        with pair(database, lease_s=LEASE_S, env=env) as made:
+            made.await_standby()
+            shape = ("--gpus-per-node", str(GPUS), "--model", "V100", "--time", "30m", "--max-nodes", "2")
+            words = ("pool", "add", "v100", "--slurm", *shape, "--idle", "2s")
+            assert "--folder is missing" in made.weft(*words, "--scheduler", str(made.where)).stderr
+            made.run(*words, "--folder", str(made.root / "pool"), "--", "-p", "gpu")
+            (tmp_path / "hold").touch()
+            made.run("submit", "--", "sh", "-c", f"until test -e {tmp_path}/go; do sleep 0.2; done")
+            until((tmp_path / "held").exists, PATIENCE_S)
+            assert take_over(made) == "b"  # between the request and its answer
+            until(lambda: job(made, "1")["status"] == "running", PATIENCE_S)
+            (asked,) = [fact for fact in made.facts() if isinstance(fact, AllocationRequested)]
+            (granted,) = until(lambda: [fact for fact in made.facts() if isinstance(fact, AllocationGranted)])
+            assert (granted.key, [granted.id]) == (asked.key, below.jobs()), "it is asked for once"
+            assert take_over(made) == "a"  # with the node in use
+            (tmp_path / "go").touch()
+            until(lambda: job(made, "1")["status"] == "done", PATIENCE_S)
+            assert job(made, "1")["run"] == 1
+            until(lambda: not below.jobs(), PATIENCE_S)  # the second leader gives it back
+            (ended,) = until(lambda: [fact for fact in made.facts() if isinstance(fact, AllocationEnded)])
+            assert not ended.failed
+            assert len([fact for fact in made.facts() if isinstance(fact, AllocationRequested)]) == 1
+
+
+def job(made: Pair, id: str) -> dict[str, Any]:
+    (found,) = made.json("show", id)["jobs"]
+    return dict(found)
