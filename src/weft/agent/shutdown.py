@@ -9,7 +9,7 @@ from typing import Final
 from weft.agent.state_dir import AgentDir
 from weft.engines.process.shim import run_files
 from weft.engines.process.shim.process_id import Identity, is_alive, send_signal
-from weft.engines.process.shim.shim import STOP_SIGNALS
+from weft.engines.process.shim.requests import STOP_SIGNALS
 
 POLL_S: Final = 0.05
 

@@ -7,7 +7,6 @@ continue here, and the next worker with the same name finds them if it starts be
 from __future__ import annotations
 
 import argparse
-import asyncio
 import os
 import re
 import signal
@@ -119,7 +118,12 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _work(args: argparse.Namespace, notify: Callable[[AgentDir, WorkerEvent], None] | None = None) -> int:
+    from weft.agent.without_openssl import avoid_openssl
+
+    avoid_openssl()
     connection.load_grpc()
+    import asyncio
+
     from weft.agent.node import describe_machine
     from weft.agent.worker import LEAVE_GRACE_S, create_worker
     from weft.endpoints import config
@@ -214,6 +218,8 @@ def _machine(args: argparse.Namespace) -> tuple[Machine, Nvml | NoDriver]:
 
 
 async def _serve(worker: Worker, show: StatusLines) -> int:
+    import asyncio
+
     from weft.agent.free_memory import TRIM_PERIOD_S, return_free_memory
     from weft.engines.background import repeat
 

@@ -19,7 +19,6 @@ from typing import Any, Final
 from weft.engines.background import TaskSet
 from weft.engines.process import cgroups, free_ports
 from weft.engines.process.cgroups import Cgroups
-from weft.engines.process.container.removal import remove_leftover
 from weft.engines.process.environment import gang_or_alone, run_environment
 from weft.engines.process.events import Report, RunExited, RunStarted, read_exited, read_started
 from weft.engines.process.gpu.sharing import GpuSharing
@@ -29,8 +28,8 @@ from weft.engines.process.recovery.lost_run import end_lost_run
 from weft.engines.process.recovery.process_watcher import ProcessWatcher
 from weft.engines.process.shim import notify, run_files
 from weft.engines.process.shim.process_id import Identity, boot_id, is_alive, send_signal
+from weft.engines.process.shim.requests import CHECK_STOP_FILE, STOP_SIGNALS
 from weft.engines.process.shim.run_tree import run_pids
-from weft.engines.process.shim.shim import CHECK_STOP_FILE, STOP_SIGNALS
 from weft.engines.process.shim.stop_escalation import first_step
 from weft.engines.process.shim_arguments import shim_arguments
 from weft.engines.process.starter_client import StarterClient, remove_spooled
@@ -357,6 +356,8 @@ class ProcessEngine:
         elif fate == "fenced":
             self._report_lost(run, NEVER_STARTED, "the engine fenced it before it started")
         elif fate == "reboot":
+            from weft.engines.process.container.removal import remove_leftover  # rare
+
             await asyncio.to_thread(remove_leftover, run_files.run_dir(self._jobs_dir, run.job, run.run))
             self._report_lost(run, fate, "the machine was rebooted")
         elif fate == "alive":

@@ -6,7 +6,6 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from weft.engines.process.container.arguments import container_arguments
 from weft.engines.process.environment import work_folder
 from weft.engines.process.launch_spec import LaunchSpec
 from weft.engines.process.leader_command import leader_command
@@ -23,7 +22,7 @@ def shim_arguments(
     """Return what a shim needs to know of a run."""
     run_dir = run_files.run_dir(jobs_dir, spec.job, spec.run)
     return {
-        "container": container_arguments(spec, env, gang, jobs_dir, runtime_dir, os.environ),
+        "container": _container(spec, env, gang, jobs_dir, runtime_dir),
         "job": spec.job,
         "run": spec.run,
         "argv": leader_command(spec, gang, python_for(spec.account), run_dir),
@@ -47,3 +46,13 @@ def shim_arguments(
         "record": spec.record,
         "terminal": bool(spec.terminal and not gang.rank),
     }
+
+
+def _container(
+    spec: LaunchSpec, env: Mapping[str, str], gang: Gang, jobs_dir: str, runtime_dir: str
+) -> dict[str, Any] | None:
+    if not spec.image:  # most nodes never import the runtimes of containers
+        return None
+    from weft.engines.process.container.arguments import container_arguments
+
+    return container_arguments(spec, env, gang, jobs_dir, runtime_dir, os.environ)

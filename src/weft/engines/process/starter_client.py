@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from weft.engines.process.shim import run_files
-from weft.engines.process.shim.starter import MAX_INLINE_BYTES
+from weft.engines.process.shim.requests import MAX_INLINE_BYTES
 
 _SOURCE: Final = str(Path(__file__).resolve().parents[3])
 _CODE: Final = (

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from weft.engines.process.container.removal import remove_leftover
 from weft.engines.process.recovery.orphans import kill_orphans
 from weft.engines.process.shim import run_files
 from weft.engines.process.shim.process_id import Identity
@@ -11,6 +10,8 @@ from weft.model import JobId
 
 def end_lost_run(jobs_dir: str, job: JobId, run: int, token: str, leader: Identity | None) -> int:
     """Kill the processes of a run, and remove its container; return how many processes there were."""
+    from weft.engines.process.container.removal import remove_leftover  # rare
+
     folder = f"WEFT_CKPT_DIR={jobs_dir}/{job}/{run_files.CHECKPOINTS}"
     proof = f"WEFT_RUN_TOKEN={token}" if token else folder
     killed = kill_orphans((f"WEFT_JOB_ID={job}", f"WEFT_RUN={run}", proof), leader)

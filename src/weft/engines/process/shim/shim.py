@@ -17,6 +17,7 @@ from weft.engines.process.shim import containers, launch, notify, oom, outputs, 
 from weft.engines.process.shim.limits import OUT_OF_RAM, RunLimits
 from weft.engines.process.shim.log_cap import enforce_cap
 from weft.engines.process.shim.process_id import identify
+from weft.engines.process.shim.requests import CHECK_STOP_FILE, STOP_SIGNALS
 from weft.engines.process.shim.run_tree import RunTree
 from weft.engines.process.shim.stop_escalation import (
     DEFAULT_REASON,
@@ -30,19 +31,11 @@ from weft.engines.process.users.accounts import Account
 from weft.engines.process.users.file_rights import rights_of
 from weft.inputs.atomic import write_all
 
-CHECK_STOP_FILE: Final = signal.SIGUSR1
-"""Signal that tells a shim to read its stop file."""
 LEFTOVER_GRACE_S: Final = 2.0
 RECORD_BYTES: Final = 4096
 RETRY_S: Final = 1.0
 UNLIMITED_S: Final = 1e9
 """Postpones the time limit of a suspended run until it continues."""
-STOP_SIGNALS: Final[dict[StopStep, int]] = {
-    "warn": signal.SIGRTMIN + 1,
-    "term": signal.SIGRTMIN + 2,
-    "kill": signal.SIGRTMIN + 3,
-}
-"""Signals that request a stop directly when the stop file cannot be written, for example on a full disk."""
 _STEP_OF_SIGNAL: Final = {number: step for step, number in STOP_SIGNALS.items()}
 _AWAITED_SIGNALS: Final = (signal.SIGCHLD, CHECK_STOP_FILE, *STOP_SIGNALS.values())
 

@@ -23,10 +23,9 @@ from typing import Final
 from weft.engines.process import lease
 from weft.engines.process.shim import process_tree
 from weft.engines.process.shim.process_id import boot_id
+from weft.engines.process.shim.requests import MAX_INLINE_BYTES
 from weft.engines.process.shim.shim import Shim
 
-MAX_INLINE_BYTES: Final = 65536
-"""A longer launch spec is passed through a file."""
 MAX_IDLE_SHIMS: Final = 8
 SPARE_IDLE_S: Final = 10
 """A shim that waits for this long ends if another one waits, too, or if it has served runs."""
