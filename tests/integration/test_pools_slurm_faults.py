@@ -18,7 +18,7 @@ from support.local_scheduler import until
 from support.slurm_cluster import NODES
 from support.slurm_pools import PoolSite, pool_site
 from weft.agent.state_dir import AgentDir
-from weft.model import AllocationEnded, AllocationGranted, AllocationRequested, Exited
+from weft.model import AllocationEnded, AllocationGranted, AllocationRequested, Exited, NodeEndChanged, NodeJoined
 
 pytestmark = pytest.mark.soak
 CANCELS = 12
@@ -77,6 +77,23 @@ def test_a_job_leaves_before_the_time_limit_and_runs_again(site: PoolSite) -> No
     first = next(fact for fact in weft.facts() if isinstance(fact, AllocationEnded))
     assert first.how in ("COMPLETED", "CANCELLED"), "the worker left before Slurm killed it"
     assert "saved" in weft.logs(job, "--run", "1")
+    site.remove("short")
+
+
+def test_an_extended_time_limit_keeps_a_node(site: PoolSite) -> None:
+    weft = site.weft
+    site.add("short", "--leave-grace", "10s", options=("-p", "gpu"), time="1m", most=1)
+    job = weft.submit("sleep", "600")
+    (node,) = site.nodes_of(job)
+    joined = [fact for fact in weft.facts() if isinstance(fact, NodeJoined) and fact.node.id == node][-1]
+    assert joined.node.until is not None
+    site.slurm.run("scontrol", "update", f"jobid={site.id_of('short', node)}", "TimeLimit=30")
+    (changed,) = until(lambda: [fact for fact in weft.facts() if isinstance(fact, NodeEndChanged)])
+    assert changed.until - joined.node.until == pytest.approx(29 * 60, abs=5)
+    left_s = joined.node.until - time.time()
+    time.sleep(max(left_s, 0.0) + 5.0)  # the worker would have left by now
+    row = weft.job(job)
+    assert (row["status"], row["run"]) == ("running", 1)
     site.remove("short")
 
 

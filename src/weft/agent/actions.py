@@ -54,6 +54,13 @@ class Lease:
 
 
 @dataclass(frozen=True, slots=True)
+class LeaveIn:
+    """Leave after this time: the end of the node's allocation as the scheduler knows it."""
+
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
 class Confirmed:
     """The scheduler has journalled the exit of this run: mark its folder, so that the exit is not sent again."""
 
@@ -75,4 +82,4 @@ class Disconnect:
     reason: str
 
 
-Action = Send | Start | Stop | Reconcile | Reweave | Lease | Confirmed | Joined | Disconnect
+Action = Send | Start | Stop | Reconcile | Reweave | Lease | LeaveIn | Confirmed | Joined | Disconnect

@@ -11,7 +11,19 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import Final
 
-from weft.agent.actions import Action, Confirmed, Disconnect, Joined, Lease, Reconcile, Reweave, Send, Start, Stop
+from weft.agent.actions import (
+    Action,
+    Confirmed,
+    Disconnect,
+    Joined,
+    Lease,
+    LeaveIn,
+    Reconcile,
+    Reweave,
+    Send,
+    Start,
+    Stop,
+)
 from weft.engines.process.events import Report, RunExited
 from weft.engines.process.launch_spec import is_valid_job_id
 from weft.model import JobId
@@ -285,7 +297,8 @@ class Agent:
         if reply.epoch != self._epoch or not self._epoch or not self._answered_at <= reply.at <= now:
             return []
         self._answered_at = reply.at
-        return [*(self._stop_lapsed_runs() if now >= self.lease_until else []), *self._renew_lease(reply.at)]
+        ends = [LeaveIn(reply.at + reply.leaves_in_s - now)] if reply.HasField("leaves_in_s") else []
+        return [*(self._stop_lapsed_runs() if now >= self.lease_until else []), *self._renew_lease(reply.at), *ends]
 
     def _stop_lapsed_runs(self) -> list[Action]:
         """Stop runs that outlived an expired lease: their shim was slow, and the scheduler may have given them up."""

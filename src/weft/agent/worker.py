@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
-import time
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from typing import Any, Final
 
-from weft.agent.actions import Action, Confirmed, Disconnect, Joined, Lease, Reconcile, Reweave, Send, Start, Stop
+from weft.agent import actions as act
+from weft.agent.allocation_end import AllocationEnd
 from weft.agent.connection import Backoff, Dial, Disconnected, ServerCycle, Stream, disconnected_by
 from weft.agent.executor import Executor
 from weft.agent.logs import LogTails, read_log
@@ -19,7 +19,6 @@ from weft.agent.replicas.prober import ReplicaReport
 from weft.agent.runtime import NodeRuntime, NodeSetup
 from weft.agent.state_dir import AgentDir
 from weft.agent.state_machine import Agent
-from weft.agent.terminals import serve_command, serve_terminal
 from weft.agent.worker_event import WorkerEvent
 from weft.endpoints.config import sharing_setting
 from weft.engines.background import TaskSet, repeat
@@ -74,7 +73,8 @@ class Worker:
         ends_at: float | None = None,
     ) -> None:
         self._leave_grace_s, self._keep_runs = leave_grace_s, keep_runs
-        self._is_pilot, self._ends_at = is_pilot, ends_at
+        self._is_pilot = is_pilot
+        self._end = AllocationEnd(ends_at, leave_grace_s + LEAVE_MARGIN_S, self._end_allocation)
         self._folder, self._on_event = folder, on_event
         self._dial = dial if isinstance(dial, ServerCycle) else ServerCycle((dial,))
         self._found = folder.unconfirmed()
@@ -135,10 +135,6 @@ class Worker:
         self._execute(self.agent.stop_runs())
         asyncio.get_running_loop().call_later(self._leave_grace_s + LEAVE_MARGIN_S, self._stopping.set)
 
-    def _leaves_in_s(self) -> float:
-        """Return the seconds until the worker must leave for jobs to save their work."""
-        return (self._ends_at or 0.0) - time.time() - self._leave_grace_s - LEAVE_MARGIN_S
-
     def _end_allocation(self) -> None:
         if not self.agent.leaving and not self._stopping.is_set():
             self.stop()
@@ -158,8 +154,7 @@ class Worker:
     async def serve(self) -> None:
         """Serve until the worker has left or is detached. Raise if the scheduler refuses a worker that has no runs."""
         backoff, stopped = Backoff(self._dial.max_retry_s), asyncio.ensure_future(self._stopping.wait())
-        if self._ends_at is not None:
-            asyncio.get_running_loop().call_later(max(self._leaves_in_s(), 0.0), self._end_allocation)
+        self._end.open()
         refused_at: float | None = None
         registered_at = lease.now()
         try:
@@ -212,8 +207,8 @@ class Worker:
         self._was_registered = False
         try:
             self._stream = Stream(self._dial())
-            if self._ends_at is not None:
-                self.agent.node.ends_in_s = max(self._leaves_in_s(), 0.0)
+            if (left_s := self._end.leaves_in_s) is not None:
+                self.agent.node.ends_in_s = left_s
             self._update_status()
             self._execute(self.agent.connected(lease.now()))
             sending = repeat(TICK_S / 4, self._send_when_idle)
@@ -272,6 +267,8 @@ class Worker:
             case "terminal":
                 order = message.terminal
                 if (order.job, order.run) in self.agent.known:
+                    from weft.agent.terminals import serve_command, serve_terminal  # rare
+
                     folder = self._folder.run_dir(order.job, order.run)
                     serve = serve_command if order.command else serve_terminal
                     self._tasks.spawn(serve(self._dial, folder, order))
@@ -325,35 +322,38 @@ class Worker:
 
     # ---- actions
 
-    def _execute(self, actions: Iterable[Action]) -> None:
+    def _execute(self, actions: Iterable[act.Action]) -> None:
         for action in actions:
             match action:
-                case Send():
+                case act.Send():
                     if self._stream is not None:
                         self._stream.send(action.message)
-                case Start():
+                case act.Start():
                     self._executor.start(action.launch)
                     if action.launch.run > RUNS_KEPT:
                         self._tasks.spawn(
                             asyncio.to_thread(self._folder.remove_old_runs, action.launch.job, action.launch.run)
                         )
-                case Stop():
+                case act.Stop():
                     self._executor.stop(action)
-                case Reconcile():
+                case act.Reconcile():
                     self._executor.reconcile(action)
-                case Reweave():
+                case act.Reweave():
                     key = action.job, action.run
                     self._execute(self.agent.report_weave(key, self._executor.reweave(action)))
-                case Lease():
+                case act.Lease():
                     self._write_lease(action.until)
-                case Confirmed():
+                case act.LeaveIn():
+                    if self._is_pilot:
+                        self._end.follow(action.seconds)
+                case act.Confirmed():
                     self._folder.mark_confirmed(action.job, action.run)
                     self._send_tail((action.job, action.run))  # it may have ended while disconnected
                     self._tails.forget((action.job, action.run))
                     self._progress.forget((action.job, action.run))
-                case Joined():
+                case act.Joined():
                     self._folder.join(action.cluster)
-                case Disconnect():
+                case act.Disconnect():
                     if self._stream is not None:
                         self._stream.close(action.reason)
 

@@ -28,6 +28,15 @@ class NodeLost:
     node: NodeId
 
 
+@dataclass(frozen=True, slots=True)
+class NodeEndChanged:
+    """A node leaves at another time than it said when it joined: its site changed the end of its allocation."""
+
+    at: Seconds
+    node: NodeId
+    until: Seconds
+
+
 @plain_init
 @dataclass(frozen=True, slots=True)
 class Submitted:
@@ -314,8 +323,8 @@ class Wake:
 
 
 Event = (
-    NodeJoined | NodeLost | Blocked | Unblocked | Cordoned | Uncordoned | Limited | GroupLimited | BatchLimited
-    | Submitted | Edited | Cancelled | Held | Released | Suspended | Continued | Purged | Paused | Resumed | Started
-    | Progressed | Reported | Measured | Profiled | Unwoven | Exited | AdminAction | Wake | Evicted | ServiceEvent
-    | PoolEvent
+    NodeJoined | NodeLost | NodeEndChanged | Blocked | Unblocked | Cordoned | Uncordoned | Limited | GroupLimited
+    | BatchLimited | Submitted | Edited | Cancelled | Held | Released | Suspended | Continued | Purged | Paused
+    | Resumed | Started | Progressed | Reported | Measured | Profiled | Unwoven | Exited | AdminAction | Wake
+    | Evicted | ServiceEvent | PoolEvent
 )  # fmt: skip

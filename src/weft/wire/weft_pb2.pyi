@@ -416,12 +416,14 @@ class Heartbeat(_message.Message):
     def __init__(self, epoch: _Optional[int] = ..., at: _Optional[float] = ..., runs: _Optional[_Iterable[_Union[RunNews, _Mapping]]] = ..., status: _Optional[_Union[NodeStatus, _Mapping]] = ..., blocks: _Optional[_Iterable[_Union[GpuBlock, _Mapping]]] = ...) -> None: ...
 
 class HeartbeatReply(_message.Message):
-    __slots__ = ("epoch", "at")
+    __slots__ = ("epoch", "at", "leaves_in_s")
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     AT_FIELD_NUMBER: _ClassVar[int]
+    LEAVES_IN_S_FIELD_NUMBER: _ClassVar[int]
     epoch: int
     at: float
-    def __init__(self, epoch: _Optional[int] = ..., at: _Optional[float] = ...) -> None: ...
+    leaves_in_s: float
+    def __init__(self, epoch: _Optional[int] = ..., at: _Optional[float] = ..., leaves_in_s: _Optional[float] = ...) -> None: ...
 
 class NodeStatus(_message.Message):
     __slots__ = ("load", "ram_used_mb", "readings", "shares")

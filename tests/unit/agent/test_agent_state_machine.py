@@ -7,7 +7,7 @@ from math import inf, nan
 import pytest
 
 from support.agent_messages import spec
-from weft.agent.actions import Action, Confirmed, Disconnect, Joined, Lease, Reconcile, Send, Stop
+from weft.agent.actions import Action, Confirmed, Disconnect, Joined, Lease, LeaveIn, Reconcile, Send, Stop
 from weft.agent.state_machine import Agent
 from weft.engines.process.events import RunExited, RunStarted
 from weft.engines.process.shim.process_id import Identity
@@ -131,6 +131,14 @@ def test_the_lease_counts_from_when_the_beat_was_sent_and_is_written_in_steps(jo
     assert joined.lease_until == 162
     assert joined.handle(answer(103), 150) == [Lease(163)]
     assert joined.handle(answer(130, epoch=6), 151) == []
+
+
+def test_the_end_of_the_allocation_counts_from_when_the_beat_was_sent(joined: Agent) -> None:
+    reply = answer(102)
+    reply.heartbeat.leaves_in_s = 600
+    assert joined.handle(reply, 110) == [LeaveIn(592)]
+    reply.heartbeat.epoch = 6
+    assert joined.handle(reply, 111) == [], "of another registration"
 
 
 def test_an_order_is_carried_out_once(joined: Agent) -> None:

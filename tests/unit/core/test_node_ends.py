@@ -14,6 +14,7 @@ from weft.model import (
     Gpu,
     Job,
     Node,
+    NodeEndChanged,
     NodeJoined,
     NodeLost,
     Progressed,
@@ -68,6 +69,16 @@ def test_a_job_starts_only_on_nodes_that_stay_for_long_enough(fields: dict[str, 
     assert started(it.step(NodeJoined(1.0, Node("later", (Gpu("A", 16_000),) * 2, until=2 * HOUR + 10)))) == {
         "1": "later"
     }
+
+
+def test_a_job_starts_when_the_end_of_a_node_moves_far_enough() -> None:
+    it = scheduler()
+    it.step(node("n", until=HOUR))
+    assert started(it.step(*submit(0.0, Job("1", declared_s=2 * HOUR)))) == {}
+    assert started(it.step(NodeEndChanged(1.0, "n", 3 * HOUR))) == {"1": "n"}
+    it.step(NodeEndChanged(2.0, "n", HOUR), NodeEndChanged(2.0, "unknown", HOUR))
+    assert started(it.step(*submit(3.0, Job("2", declared_s=2 * HOUR)))) == {}
+    assert it.state.resources.by_id["n"].node.until == HOUR
 
 
 def test_a_job_of_unknown_length_starts_unless_the_node_leaves_at_once() -> None:

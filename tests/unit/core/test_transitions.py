@@ -44,6 +44,7 @@ from weft.model import (
     Measured,
     Move,
     Node,
+    NodeEndChanged,
     NodeJoined,
     NodeLost,
     Paused,
@@ -108,6 +109,7 @@ TO: dict[str, tuple[Fact, ...]] = {
 BY: dict[str, Callable[[State], Fact]] = {
     "NodeJoined": lambda _: NodeJoined(9, Node("n9", (Gpu(),))),
     "NodeLost": lambda _: NodeLost(9, "n0"),
+    "NodeEndChanged": lambda _: NodeEndChanged(9, "n0", 900),
     "Blocked": lambda _: Blocked(9, "n0", 1, "ForeignProcess"),
     "Unblocked": lambda _: Unblocked(9, "n0", 1, "ForeignProcess"),
     "Cordoned": lambda _: Cordoned(9, "n0", "Drained"),

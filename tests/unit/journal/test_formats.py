@@ -46,6 +46,7 @@ from weft.model import (
     JobSnapshot,
     Move,
     Node,
+    NodeEndChanged,
     NodeJoined,
     PerRank,
     Pool,
@@ -113,6 +114,7 @@ A100 = Pool(
 ADDED: tuple[Fact, ...] = (
     PoolAdded(0.0, A100),
     NodeJoined(0.0, Node("a100-0", (Gpu(),), until=28780.0)),
+    NodeEndChanged(1.0, "a100-0", 32380.0),
     PoolChanged(1.0, A100),
     AllocationRequested(1.0, "a100", "a100-0-k1", "a100-0"),
     AllocationGranted(1.0, "a100", "a100-0-k1", "17"),

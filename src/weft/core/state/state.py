@@ -49,6 +49,7 @@ from weft.model import (
     Limited,
     Measured,
     Move,
+    NodeEndChanged,
     NodeId,
     NodeJoined,
     NodeLost,
@@ -91,7 +92,8 @@ from weft.model.status import ACTIVE, ENDED
 
 RUNNING_TIES: Final = -(2**50)
 FOLDS: Final[dict[type, Callable[[State, Any], bool]]] = {
-    NodeJoined: nodes.joined, NodeLost: nodes.lost, Blocked: nodes.blocked, Unblocked: nodes.unblocked,
+    NodeJoined: nodes.joined, NodeLost: nodes.lost, NodeEndChanged: nodes.end_changed,
+    Blocked: nodes.blocked, Unblocked: nodes.unblocked,
     Cordoned: nodes.cordoned, Uncordoned: nodes.uncordoned, Limited: jobs.limited,
     GroupLimited: jobs.group_limited, BatchLimited: jobs.batch_limited,
     Submitted: jobs.submitted, Edited: jobs.edited, Cancelled: jobs.cancelled, Held: jobs.held,

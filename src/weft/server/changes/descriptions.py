@@ -21,6 +21,7 @@ from weft.model import (
     Fact,
     Held,
     Move,
+    NodeEndChanged,
     NodeJoined,
     NodeLost,
     Paused,
@@ -43,6 +44,7 @@ from weft.model import (
 from weft.model.slots import format_slots
 from weft.server.gpu_numbers import GpuNumbers
 from weft.wire.views.changes import EventView
+from weft.wire.views.timestamps import iso
 
 MAX_TEXT_CHARS: Final = 200
 
@@ -110,6 +112,7 @@ TEXTS: Final[dict[type, Callable[[Any, GpuNumbers], str]]] = {
     Resumed: lambda fact, _: f"jobs start again: {fact.why} is over",
     NodeJoined: lambda fact, _: f"joined with {_gpus(len(fact.node.gpus))}",
     NodeLost: lambda *_: "lost",
+    NodeEndChanged: lambda fact, _: f"leaves at another time than before: {iso(fact.until)}",
     Cordoned: lambda fact, _: f"cordoned: {fact.why} {fact.detail}".rstrip(),
     Uncordoned: lambda fact, _: f"uncordoned: {fact.why} is over",
     Blocked: _blocked,

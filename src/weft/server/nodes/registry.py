@@ -288,13 +288,20 @@ class NodeRegistry:
             return
         self._mark_heard(member, now)
         member.heartbeat_at, member.status = heartbeat.at, heartbeat.status
-        self._out.send(member, SchedulerMessage(heartbeat=HeartbeatReply(epoch=heartbeat.epoch, at=heartbeat.at)))
+        self._out.send(member, SchedulerMessage(heartbeat=self._reply(member, heartbeat, now)))
         self._update_blocks(member, heartbeat.blocks, now)
         errors = self._reconciler.health.new_errors(
             member.id, heartbeat.status.readings, self.state.cleared.get(member.id, ())
         )
         self._reconciler.cordon_unhealthy(member, errors, now)
         self._reconciler.reconcile(member, heartbeat.runs, now)
+
+    def _reply(self, member: RegisteredNode, heartbeat: Heartbeat, now: Seconds) -> HeartbeatReply:
+        host = self.state.resources.by_id.get(member.id)
+        until = None if host is None else host.node.until
+        return HeartbeatReply(
+            epoch=heartbeat.epoch, at=heartbeat.at, leaves_in_s=None if until is None else max(until - now, 0.0)
+        )
 
     def _update_blocks(self, member: RegisteredNode, blocks: Iterable[GpuBlock], now: Seconds) -> None:
         """Update the reasons why GPUs are blocked, as the agent reports them. Leave reasons of others alone."""

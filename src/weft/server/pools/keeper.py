@@ -27,11 +27,12 @@ from weft.model import (
     AllocationRequested,
     Cordoned,
     Event,
+    NodeEndChanged,
     PoolPaused,
     Seconds,
     Uncordoned,
 )
-from weft.model.pool import Allocation, Pool
+from weft.model.pool import END_MARGIN_S, Allocation, Pool
 from weft.model.status import Reason
 from weft.pools.demand import Fits, measure_demand
 from weft.pools.pilot import CREDENTIALS
@@ -51,6 +52,8 @@ OBSERVE_SETTLED_S: Final = 30.0
 REQUEST_SPACING_S: Final = 0.3
 """The least time between two requests of a pool."""
 RELEASE_RETRY_S: Final = 15.0
+END_CHANGE_S: Final = 30.0
+"""An allocation ends at another time than its worker said if the two differ by more than this."""
 ENDING: Final = Reason.ALLOCATION_ENDING
 ProviderCall = tuple[AllocationSpec, Request | Release, str]
 """A call of a provider that follows from journalled events, and the provider's id of an allocation to give back."""
@@ -201,6 +204,19 @@ class PoolKeeper:
                 self._loop.post(partial(_granted, pool.name, each.key, status.id))
             if status is None or status.phase == "ended":
                 await self._end(pool, each, status)
+            elif status.ends_at is not None and each.joined_at is not None:
+                self._loop.post(partial(self._follow_end, pool, each.slot, status.ends_at))
+
+    def _follow_end(self, pool: Pool, slot: str, ends_at: float, now: Seconds) -> list[Event]:
+        """Return the new end of a node, if the site has changed the time limit of its allocation."""
+        host = self.state.resources.by_id.get(slot)
+        until = float(int(ends_at - pool.leave_grace_s - END_MARGIN_S))
+        if host is None or not host.alive or until <= now:
+            return []
+        if host.node.until is not None and abs(host.node.until - until) <= END_CHANGE_S:
+            return []
+        log.info("pool %s: the allocation of %s ends at another time now", pool.name, slot)
+        return [NodeEndChanged(now, slot, until)]
 
     async def _end(self, pool: Pool, allocation: Allocation, status: AllocationStatus | None) -> None:
         memory = self.memory(pool.name)

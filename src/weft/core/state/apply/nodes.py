@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from weft.core.resources.node import Closure, NodeResources, Occupant
 from weft.core.state import node_ends
-from weft.model import Blocked, Cordoned, Node, NodeId, NodeJoined, NodeLost, Unblocked, Uncordoned
+from weft.model import Blocked, Cordoned, Node, NodeEndChanged, NodeId, NodeJoined, NodeLost, Unblocked, Uncordoned
 from weft.model.status import Reason
 
 if TYPE_CHECKING:
@@ -34,6 +35,16 @@ def joined(state: State, fact: NodeJoined) -> bool:
     if fact.node.until is not None:
         node_ends.limit(state, host, fact.node.until, fact.at)
     state.gpus += len(fact.node.gpus)
+    state.news = True
+    return True
+
+
+def end_changed(state: State, fact: NodeEndChanged) -> bool:
+    host = state.resources.by_id.get(fact.node)
+    if host is None or not host.alive or host.node.until == fact.until:
+        return False
+    host.node = replace(host.node, until=fact.until)
+    node_ends.limit(state, host, fact.until, fact.at)
     state.news = True
     return True
 
