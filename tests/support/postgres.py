@@ -101,6 +101,42 @@ class Postgres:
             self._process.wait(30)
             self._process = None
 
+    @contextlib.contextmanager
+    def replica(self) -> Iterator[None]:
+        """Run a second server that follows this one, without being waited for."""
+        folder, programs_ = self.root / "replica", programs()
+        assert programs_ is not None
+        copy = (
+            "-h",
+            "127.0.0.1",
+            "-p",
+            str(self.port),
+            "-U",
+            "weft",
+            "-D",
+            str(folder),
+            "-R",
+            "-c",
+            "fast",
+            "--no-sync",
+        )
+        subprocess.run(
+            [str(programs_ / "pg_basebackup"), *copy], check=True, cwd=self.root, timeout=60, **_as_other_user()
+        )
+        options = self._settings | {"port": str(free_port())}
+        words = [word for name, value in options.items() for word in ("-c", f"{name}={value}")]
+        with (self.root / "replica.log").open("ab") as log:
+            process = subprocess.Popen(
+                [str(programs_ / "postgres"), "-D", str(folder), *words], cwd=self.root, stdout=log, stderr=log,
+                **_as_other_user(),
+            )  # fmt: skip
+        try:
+            until(lambda: self.execute("SELECT 1 FROM pg_stat_replication WHERE state = 'streaming'"))
+            yield
+        finally:
+            process.send_signal(signal.SIGQUIT)
+            process.wait(30)
+
     def crash_and_restart(self) -> None:
         self.stop(signal.SIGQUIT)
         self.start()

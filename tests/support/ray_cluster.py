@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import secrets
 import shutil
@@ -31,12 +32,41 @@ touch {root}/ready
 exec sleep infinity
 """
 
+HEAD_ID = "f" * 51 + "00000"
+"""The id that Ray's provider of fake nodes expects of the head."""
+DEFAULTS = {
+    "cluster_name": "fake", "max_workers": 8, "head_node_type": "ray.head.default", "upscaling_speed": 1.0,
+    "provider": {"type": "fake_multinode"}, "available_node_types": {}, "file_mounts": {},
+    "initialization_commands": [], "setup_commands": [], "head_setup_commands": [], "worker_setup_commands": [],
+    "head_start_ray_commands": [], "worker_start_ray_commands": [], "cluster_synced_files": [],
+    "rsync_exclude": [], "rsync_filter": [],
+}  # fmt: skip
+"""The defaults of that provider. Ray reads them from a file that its wheel lacks."""
+AUTOSCALED = """\
+{ray} start --head --autoscaling-config={root}/nodes.yaml --node-ip-address=127.0.0.1 --port={port} --num-cpus=2 \
+--num-gpus=0 --dashboard-host=127.0.0.1 --dashboard-port={dashboard} --temp-dir={root}/t --disable-usage-stats \
+--object-store-memory=80000000 || exit 1
+touch {root}/ready
+exec sleep infinity
+"""
+
 
 @dataclass
 class Ray:
     root: Path
     prefix: tuple[str, ...]
     env: dict[str, str]
+
+    def nodes(self) -> int:
+        """Return the number of living nodes, the head included, as Ray's dashboard says."""
+        token = self.token_file.read_text()
+        call = ("curl", "-s", "-H", f"Authorization: Bearer {token}", f"{self.url}/nodes?view=summary")
+        found = subprocess.run([*self.prefix, *call], capture_output=True, text=True, timeout=30, check=False).stdout
+        try:
+            nodes = json.loads(found)["data"]["summary"]
+        except (ValueError, KeyError):
+            return 0
+        return sum(node["raylet"]["state"] == "ALIVE" for node in nodes)
 
     @property
     def url(self) -> str:
@@ -52,8 +82,11 @@ def need_ray() -> None:
 
 
 @contextlib.contextmanager
-def ray(nodes: int = 2, gpus: int = 2) -> Iterator[Ray]:
-    """Start a head and further nodes, each with as many fake GPUs. Commands reach it with `prefix`."""
+def ray(nodes: int = 2, gpus: int = 2, *, autoscale: bool = False) -> Iterator[Ray]:
+    """Start a head and further nodes, each with as many fake GPUs. Commands reach it with `prefix`.
+
+    With `autoscale`, only the head starts, without GPUs: Ray's autoscaler (v2) adds up to `nodes` on demand.
+    """
     need_ray()
     root = Path(tempfile.mkdtemp(prefix="weft-ray-"))
     (root / "token").write_text(secrets.token_hex(32))
@@ -63,7 +96,15 @@ def ray(nodes: int = 2, gpus: int = 2) -> Iterator[Ray]:
         "RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN_PATH": f"{root}/token", "HOME": str(root),
         "RAY_raylet_start_wait_time_s": "170",
     }  # fmt: skip
-    script = SCRIPT.format(ray=RAY, port=PORT, dashboard=DASHBOARD, root=root, gpus=gpus, nodes=nodes)
+    if autoscale:
+        _configure_autoscaler(root, nodes, gpus)
+        env |= {
+            "AUTOSCALER_UPDATE_INTERVAL_S": "1", "RAY_FAKE_CLUSTER": "1", "RAY_enable_autoscaler_v2": "1",
+            "RAY_CLOUD_INSTANCE_ID": HEAD_ID, "RAY_OVERRIDE_NODE_ID_FOR_TESTING": HEAD_ID,
+        }  # fmt: skip
+    script = (AUTOSCALED if autoscale else SCRIPT).format(
+        ray=RAY, port=PORT, dashboard=DASHBOARD, root=root, gpus=gpus, nodes=nodes
+    )
     with nowhere_else() as prefix:
         apart = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc", "sh", "-c", script]
         with (root / "ray.out").open("w") as out:
@@ -79,3 +120,19 @@ def ray(nodes: int = 2, gpus: int = 2) -> Iterator[Ray]:
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
             shutil.rmtree(root, ignore_errors=True)
+
+
+def _configure_autoscaler(root: Path, nodes: int, gpus: int) -> None:
+    (package,) = RAY.parent.parent.glob("lib/python*/site-packages/ray/autoscaler/_private/fake_multi_node")
+    if not (package / "example.yaml").exists():
+        (package / "example.yaml").write_text(json.dumps(DEFAULTS))
+    types = {
+        "ray.head.default": {"resources": {"CPU": 2}, "node_config": {}, "max_workers": 0},
+        "gpus": {
+            "resources": {"CPU": 2, "GPU": gpus, "object_store_memory": 80_000_000}, "node_config": {},
+            "min_workers": 0, "max_workers": nodes,
+        },
+    }  # fmt: skip
+    provider = {"type": "fake_multinode", "launch_multiple": True, "head_node_id": HEAD_ID}
+    config = {**DEFAULTS, "provider": provider, "available_node_types": types, "idle_timeout_minutes": 0.15}
+    (root / "nodes.yaml").write_text(json.dumps(config))

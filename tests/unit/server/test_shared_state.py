@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from support.local_scheduler import until
-from support.postgres import Postgres
+from support.postgres import Postgres, postgres
 from weft.errors import Deposed, InputError, NotFound, NotPermitted, Refused, WeftError
 from weft.journal.postgres import blobs as blob_table
 from weft.journal.postgres.blobs import BlobTable
@@ -159,3 +159,14 @@ def test_servers_have_certificates_of_one_authority_whose_key_is_encrypted(
 
 def test_a_database_without_replicas_has_no_problem(url: str) -> None:
     assert replica_problems(url) == []
+
+
+def test_a_replica_that_commits_do_not_wait_for_is_a_problem() -> None:
+    with postgres() as database, database.replica():
+        database.execute("CREATE ROLE plain LOGIN")  # may not read the state of replicas
+        plain = database.url.replace("weft@", "plain@")
+        (problem,) = replica_problems(plain)
+        assert "1 replica, and none is synchronous" in problem
+        database.execute("ALTER SYSTEM SET synchronous_standby_names = '*'")
+        database.execute("SELECT pg_reload_conf()")
+        until(lambda: replica_problems(plain) == [])

@@ -177,7 +177,7 @@ async def _pool(request: AdminRequest) -> PoolAnswer:
         pools.add(keeper, made, 0.0)
         if checks:
             await pools.check(keeper, made)
-        keeper.prepare(made)
+        await keeper.off_loop(keeper.prepare, made)
 
     def make(now: float) -> Sequence[Event]:
         nonlocal key
@@ -195,9 +195,10 @@ async def _pool(request: AdminRequest) -> PoolAnswer:
         events, key = pools.try_out(keeper, name, options.get("done", ""), now)
         return events
 
+    removed = pools.find(keeper, name).pool if verb == "remove" else None
     await request.journal(make)
-    if verb == "remove":
-        keeper.dispose_removed(name)
+    if removed is not None:
+        await keeper.off_loop(keeper.dispose_removed, removed)
     if verb == "try" and "done" not in options:
         keeper.call_request(name, key)
     return PoolAnswer(pool=name, key=key)

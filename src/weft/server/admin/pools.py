@@ -138,26 +138,32 @@ def find(keeper: PoolKeeper, name: str) -> PoolState:
 
 async def check(keeper: PoolKeeper, pool: Pool) -> None:
     """Raise if the provider would refuse a request."""
-    if keeper.site is not None and keeper.site.is_shared and not pool.setting("folder"):
-        raise InputError(
-            "--folder is missing: another server that takes over must find the workers' token and logs",
-            hint="name a folder that all servers and the nodes of the pool share",
-        )
-    keeper.prepare(pool)
+    await keeper.off_loop(keeper.prepare, pool)
     await asyncio.to_thread(keeper.provider(pool).check, keeper.example(pool))
 
 
 def add(keeper: PoolKeeper, pool: Pool, now: Seconds) -> list[Event]:
     if pool.name in keeper.state.pools.by_name:
         raise Refused(f"there is a pool {pool.name}\n  weft pool set changes it, weft pool remove removes it")
+    _check_folder(keeper, pool)
     return [PoolAdded(now, pool)]
+
+
+def _check_folder(keeper: PoolKeeper, pool: Pool) -> None:
+    if keeper.site is not None and keeper.site.is_shared and not pool.setting("folder"):
+        raise InputError(
+            "--folder is missing: another server that takes over must find the token and the logs of the workers",
+            hint="name a folder that all servers and the nodes of the pool share",
+        )
 
 
 def change(keeper: PoolKeeper, name: str, options: Mapping[str, str], now: Seconds) -> list[Event]:
     state = find(keeper, name)
     if state.removing:
         raise Refused(f"pool {name} is being removed\n  add it again once it is gone")
-    return [PoolChanged(now, _with(state.pool, options))]
+    changed = _with(state.pool, options)
+    _check_folder(keeper, changed)
+    return [PoolChanged(now, changed)]
 
 
 def pause(keeper: PoolKeeper, name: str, who: str, now: Seconds) -> list[Event]:

@@ -11,7 +11,7 @@ import logging
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 from weft.core.scheduler import Scheduler
 from weft.core.state.pools import PoolState
@@ -44,6 +44,7 @@ from weft.server.auth.tokens import Tokens
 from weft.server.loop import Loop
 from weft.server.pools.memory import PoolMemory
 
+T = TypeVar("T")
 TURN_S: Final = 1.0
 OBSERVE_S: Final = 2.0
 """The period of observations while allocations come or go."""
@@ -117,6 +118,13 @@ class PoolKeeper:
         assert self.site is not None
         return AllocationSpec(key, slot, pool, self.site, str(self.folder_of(pool)))
 
+    async def off_loop(self, work: Callable[[T], None], about: T) -> None:
+        """Call a method that changes tokens, in a thread if they are in a database: it may be slow."""
+        if self._tokens is not None and self._tokens.is_remote:
+            await asyncio.to_thread(work, about)
+        else:
+            work(about)
+
     def prepare(self, pool: Pool) -> None:
         """Create the folder of a pool with the token of its workers, unless it has one."""
         assert self._tokens is not None
@@ -139,11 +147,10 @@ class PoolKeeper:
         self._providers.pop(pool.name, None)
         self.memories.pop(pool.name, None)
 
-    def dispose_removed(self, name: str) -> None:
+    def dispose_removed(self, pool: Pool) -> None:
         """Clean up after a pool that had no allocations when it was removed."""
-        known = self._providers.get(name)
-        if name not in self.state.pools.by_name:
-            self.dispose(known[0] if known is not None else Pool(name, "", 0, 0, 0.0))
+        if pool.name not in self.state.pools.by_name:
+            self.dispose(pool)
 
     def example(self, pool: Pool) -> AllocationSpec:
         """Return the spec of an allocation, for checks and for readers."""
@@ -246,7 +253,7 @@ class PoolKeeper:
         log.info("pool %s: allocation %s has ended (%s)", pool.name, allocation.key, how)
         await self._loop.call(lambda now: (make(now), None))
         if pool.name not in self.state.pools.by_name:
-            self.dispose(pool)
+            await self.off_loop(self.dispose, pool)
 
     # ---- decisions
 

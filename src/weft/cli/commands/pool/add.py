@@ -15,7 +15,7 @@ from weft.cli.views import change_report
 EXAMPLE: Final = """examples:
   weft pool add a100 --slurm --gpus-per-node 8 --model A100 --memory 80G --time 8h --max-nodes 16 -- -p gpu -A proj
   weft pool add burst --ray http://head:8265 --token-file ~/ray.token --gpus-per-node 8 --time 4h --max-nodes 8
-  weft pool add k8s --kubernetes --image weft:1 --gpus-per-node 8 --time 1d --max-nodes 4 --queue-name team"""
+  weft pool add k8s --kubernetes --image weft:1 --volume shared --gpus-per-node 8 --time 1d --max-nodes 4"""
 PLAIN: Final = {
     "gpus-per-node": ("N", "GPUs of each node"), "model": ("NAME", "model of the GPUs"),
     "memory": ("MB", "memory of each GPU: 81920, 80G (32G)"), "time": ("T", "how long an allocation lasts: 8h, 1d"),
@@ -25,7 +25,7 @@ PLAIN: Final = {
     "backlog": ("N", "the most allocations that wait at a time, unless a gang needs more (2)"),
     "idle": ("T", "give a node back that no job needs for this long (5m)"),
     "leave-grace": ("T", "the most time for jobs to save their work before an allocation ends (20s)"),
-    "folder": ("DIR", "folder that the scheduler and the nodes share (pools/NAME in the scheduler's folder)"),
+    "folder": ("DIR", "folder that the servers and the nodes share (for one server: pools/NAME in its folder)"),
     "setup": ("LINES", "lines of the shell before the worker starts, such as module load cuda"),
     "weft": ("COMMAND", "command that starts Weft on a node (the scheduler's own Python)"),
     "token-file": ("FILE", "Ray: file with the token of its Jobs API"),
