@@ -1,4 +1,5 @@
-"""Pools on a real Slurm of four nodes on loopback: how soon nodes come, and a gang that lost one runs elsewhere."""
+"""Pools on a real Slurm of four nodes on loopback, and on a real Ray whose autoscaler adds nodes: how soon nodes come
+and go, and a gang that lost one runs elsewhere."""
 
 from __future__ import annotations
 
@@ -29,6 +30,7 @@ def figures() -> Iterator[Figure]:
         yield from _from_nothing(site)
         yield from _cancels(site)
         yield from _crash_loop(site)
+    yield from _ray()
 
 
 def _from_nothing(site: PoolSite) -> Iterator[Figure]:
@@ -84,3 +86,34 @@ def _crash_loop(site: PoolSite) -> Iterator[Figure]:
     until(lambda: site.pool("broken")["state"] == "paused", 600.0)
     yield Figure("crash loop to paused, after 3 failures", time.time() - began, "s", 20.0)
     site.remove("broken")
+
+
+def _ray() -> Iterator[Figure]:
+    """Measure a Ray of which only the head runs at first: a job that waits makes its autoscaler start nodes."""
+    from support.live_cluster import cluster
+    from support.local_scheduler import until
+    from support.ray_cluster import ray
+    from weft.model import AllocationReleased, AllocationRequested, NodeJoined, NodeLost
+
+    with ray(nodes=2, gpus=2, autoscale=True) as head, cluster(prefix=head.prefix) as weft:
+        shape = ("--gpus-per-node", "2", "--model", "V100", "--time", "30m", "--max-nodes", "2", "--idle", "10m")
+        weft.weft("pool", "add", "burst", "--ray", head.url, "--token-file", str(head.token_file), *shape)
+        job = weft.submit("true", flags=("--gpus", "4"))
+        until(lambda: weft.job(job)["status"] == "done", 600.0)
+        at = {type(fact): fact.at for fact in reversed(weft.facts())}  # the first of each
+        last = max(fact.at for fact in weft.facts() if isinstance(fact, NodeJoined))
+        yield Figure("Ray, cold: request to joined node, both of 2", last - at[AllocationRequested], "s", 60.0)
+        began = time.time()
+        weft.weft("submit", "--array", f"1-{SHORT_RUNS}", "-q", "--", "/bin/true")
+        until(lambda: not json.loads(weft.weft("queue", "--json"))["jobs"], 600.0)
+        took_s = time.time() - began
+        yield Figure("Ray: short runs over 2 pilots", SHORT_RUNS / took_s, "runs/s", 40.0, more_is_better=True)
+        weft.weft("pool", "remove", "burst", "--now")
+        until(lambda: not weft.connected(), 600.0)
+        since = time.time()
+        found = weft.facts()
+        told = max(fact.at for fact in found if isinstance(fact, AllocationReleased))
+        gone = max(fact.at for fact in found if isinstance(fact, NodeLost))
+        yield Figure("Ray: stop to gone", gone - told, "s", 3.0)
+        until(lambda: head.nodes() == 1, 600.0)
+        yield Figure("Ray: back to the head alone", time.time() - since, "s", 40.0)

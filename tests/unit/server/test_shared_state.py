@@ -20,7 +20,7 @@ from weft.journal.postgres.replicas import replica_problems
 from weft.server.auth.certificates import init
 from weft.server.auth.shared_authority import SharedAuthority
 from weft.server.auth.token_tables import PostgresTokenTable
-from weft.server.auth.tokens import DATABASE_FILE, Tokens, open_tokens
+from weft.server.auth.tokens import DATABASE_FILE, Tokens, follow_tokens, open_tokens
 from weft.server.leadership.file_mirror import FileFollower, FileMirror
 
 
@@ -112,6 +112,26 @@ def test_tokens_are_valid_on_all_servers_and_revoked_on_all(url: str, tmp_path: 
     assert [each["id"] for each in commands.all()] == [each["id"] for each in second.all()]
     for each in (first, second, commands):
         each.close()
+
+
+def test_a_router_learns_of_new_and_revoked_tokens(url: str, tmp_path: Path) -> None:
+    (tmp_path / DATABASE_FILE).write_text(url)
+    (tmp_path / DATABASE_FILE).chmod(0o600)
+    there = Tokens(tmp_path, table=lambda: PostgresTokenTable(url))
+    follower = follow_tokens(tmp_path)
+    token = there.issue_pool_token("a100", "ada")
+
+    def is_known() -> bool:
+        try:
+            return follower.verify(token).role == "worker"
+        except NotPermitted:
+            return False
+
+    until(is_known)
+    there.revoke(token.split(".")[1])
+    until(lambda: not is_known())
+    there.close()
+    follower.close()
 
 
 def test_uploaded_files_come_back_from_the_database(url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

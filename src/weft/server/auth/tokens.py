@@ -63,8 +63,7 @@ def follow_tokens(folder: Path) -> Tokens:
 
 
 def _follow(tokens: Tokens) -> None:
-    while True:
-        time.sleep(FOLLOW_S)
+    while not tokens.closed.wait(FOLLOW_S):
         with suppress(WeftError):
             tokens.refresh()
 
@@ -84,6 +83,7 @@ class Tokens:
         self, folder: Path, now: Callable[[], float] = time.time, table: Callable[[], TokenTable] | None = None
     ) -> None:
         self._now = now
+        self.closed = threading.Event()
         self._table = SqliteTokenTable(folder) if table is None else table()
 
     @property
@@ -96,6 +96,7 @@ class Tokens:
         self._table.refresh()
 
     def close(self) -> None:
+        self.closed.set()
         self._table.close()
 
     # ---- issuing
