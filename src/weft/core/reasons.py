@@ -15,6 +15,7 @@ from weft.core.scheduler import Scheduler
 from weft.core.state.job import JobState
 from weft.core.state.state import State
 from weft.model import Seconds, Slots
+from weft.model.pool import is_of_pool
 from weft.model.slots import Message, format_message
 from weft.model.status import Reason
 
@@ -298,9 +299,9 @@ def infeasibility(scheduler: Scheduler, job: JobState) -> Cause:
     living = [host for host in nodes if host.alive]
     if not nodes:
         return Cause.of(Reason.INFEASIBLE, "no node has joined yet")
-    if len(living) < len(nodes):
-        lost = ", ".join(host.node.id for host in nodes if not host.alive)
-        return Cause.of(Reason.NODE_LOST, f"the nodes that are left cannot hold it; lost: {lost}")
+    lost = [host.node.id for host in nodes if not host.alive and not is_of_pool(host.node)]  # a pool's come and go
+    if lost:
+        return Cause.of(Reason.NODE_LOST, f"the nodes that are left cannot hold it; lost: {', '.join(lost)}")
     where, memory = shape.family.where, shape.memory_mb.max
     for label in where.labels:
         if not any(label in host.node.labels for host in living):

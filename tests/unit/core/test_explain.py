@@ -97,6 +97,15 @@ def test_the_nodes_that_could_hold_it_are_lost() -> None:
     assert codes(why(rig, "j")) == ["NodeLost"]
 
 
+def test_a_node_that_a_pool_gave_back_is_not_called_lost() -> None:
+    rig = Rig("fifo", [Node("a100-0", (Gpu(),) * 8, labels=(("pool", "a100"),)), node("n1", 2)])
+    rig.tell(NodeLost(rig.now, "a100-0"))
+    rig.submit(Job("j", 4))
+    found = why(rig, "j")
+    assert codes(found) == ["ReqNodeNotAvail"]
+    assert "the cluster has 2" in found.reasons[0].text
+
+
 def test_held_running_and_ended_jobs_say_so() -> None:
     rig = Rig("fifo", grid(1, 1))
     rig.submit(Job("a"))
