@@ -99,11 +99,14 @@ def test_services_and_the_web_page_continue_after_a_take_over(database: Postgres
 
 
 def check_page(made: Pair, page: Page) -> None:
-    """Log in at the new leader with a token that the old one knew, and with one that was made since."""
+    """Log in at the new leader with a token that the old one knew, and join with one that was made just now."""
     until(lambda: is_listening(Address("127.0.0.1", page.port)), PATIENCE_S)
     until(lambda: page.send("GET", "/healthz").status == 200, PATIENCE_S)
     assert page.log_in_with((made.folder("a") / "token").read_text().strip()).status == 200
     until(lambda: page.get("/api/v1/jobs").status == 200, PATIENCE_S)
+    (token,) = made.run("auth", "token", "--role", "user", "--user", "ada").split()
+    done = made.weft("auth", "join", str(made.where), token)
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.soak

@@ -242,7 +242,7 @@ def _lines(plan: Plan, opened: ServerStatus) -> list[tuple[str, str]]:
         return [("standby", f"{Address(plan.host, opened.port)}; the leader is {opened.leader}"), _log_line(plan)]
     local = is_loopback(plan.host)
     name = "localhost" if local else "HOST"
-    where = f"{name}:{opened.port}"
+    where = ",".join(map(str, plan.peers)) or f"{name}:{opened.port}"
     found = [
         ("listens", f"{Address(plan.host, opened.port)}, {'this machine only' if local else 'over TLS'}"),
         ("policy", _policy(plan.settings)),
@@ -258,7 +258,7 @@ def _lines(plan: Plan, opened: ServerStatus) -> list[tuple[str, str]]:
         at = Address(plan.page.host, opened.page_port)
         found.append(("web", f"{'http' if is_loopback(at.host) else 'https'}://{at}, log in with a token"))
     if not local:
-        found.append(("invite", "weft auth token --role worker; then on the worker: weft auth join HOST:PORT TOKEN"))
+        found.append(("invite", f"weft auth token --role worker; then on the worker: weft auth join {where} TOKEN"))
     return [
         *found,
         ("workers", f"weft worker --scheduler {where}"),

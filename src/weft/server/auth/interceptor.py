@@ -238,6 +238,8 @@ class AuthGateway:
     async def _join(self, request: m.JoinRequest, context: Any) -> m.JoinReply:
         await self._check_failures(context)
         try:
+            if self.tokens.is_remote:  # another process may have made it just now
+                await asyncio.to_thread(self.tokens.refresh)
             token, who = await self._off_loop(self.tokens.join, request.token, request.node)
         except WeftError as error:
             if isinstance(error, NotPermitted):

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Final
 from urllib.parse import parse_qs
 
@@ -11,7 +13,8 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
 
 from weft.client import Client
-from weft.errors import NotAuthenticated, NotPermitted
+from weft.errors import JournalError, NotAuthenticated, NotPermitted
+from weft.server.auth.identity import Caller
 from weft.server.auth.rate_limit import FailureLimiter
 from weft.server.auth.tokens import Tokens
 from weft.web.access.sessions import OneTimeLinks, Session, Sessions, same_secret
@@ -88,7 +91,7 @@ class Login:
         body = await read_body(request)
         token = parse_qs(body.decode("utf-8", "replace")).get("token", [""])[0].strip()
         try:
-            who = self._tokens.verify(token)
+            who = await self._verify(self._tokens, token)
         except NotPermitted as error:
             self._limiter.count(peer)
             log.warning("refused %s: %s", peer, str(error).partition("\n")[0])
@@ -97,6 +100,17 @@ class Login:
             return RedirectResponse("/login?role=1", 303)
         log.info("%s logged in as %s", peer, who.user)
         return self._enter(self.sessions.create(who.user, who.role, self._connect(token), who.key))
+
+    async def _verify(self, tokens: Tokens, token: str) -> Caller:
+        """Return the user of a token. If it is not known, look again: another process may have made it just now."""
+        try:
+            return tokens.verify(token)
+        except NotPermitted:
+            if not tokens.is_remote:
+                raise
+        with suppress(JournalError):  # the database is away: what is known counts
+            await asyncio.to_thread(tokens.refresh)
+        return tokens.verify(token)
 
     async def leave(self, request: Request) -> Response:
         session = self.session(request)

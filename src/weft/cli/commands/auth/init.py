@@ -48,7 +48,9 @@ def run(args: argparse.Namespace) -> int:
     print(f"certificate for {', '.join(names)}")
     print(f"authority {material.fingerprint}")
     host = next(filter(_is_ip, args.host), "0.0.0.0")
-    render.print_message(f"next: weft server --host {host} --port {port}, and weft auth token for each user and worker")
+    shared = " --db URL --peers HOST:PORT,HOST:PORT" if args.db else ""
+    server = f"weft server --host {host} --port {port}{shared}"
+    render.print_message(f"next: {server}, and weft auth token for each user and worker")
     return 0
 
 
