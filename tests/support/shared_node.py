@@ -76,7 +76,8 @@ class SharedNode:
         return self.folder / "jobs" / job / str(run)
 
     def pid(self, job: str) -> int:
-        """Return the process of a job's command."""
+        """Return the process of a job's command, which may write before its record is there."""
+        until((self.run_dir(job) / "started.json").exists)
         record = json.loads((self.run_dir(job) / "started.json").read_bytes().rstrip(b"\0"))
         return int(record["leader"][1] if isinstance(record["leader"], list) else record["leader"]["pid"])
 

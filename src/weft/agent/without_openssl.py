@@ -1,6 +1,6 @@
 """Keeps OpenSSL out of a worker: it costs 2 MB of each node's memory, and nothing in a worker uses it.
 
-gRPC brings a TLS of its own. asyncio and hashlib import OpenSSL where they can, and do without it where they cannot.
+gRPC contains TLS. asyncio and hashlib import OpenSSL where they can, and do without it where they cannot.
 """
 
 from __future__ import annotations

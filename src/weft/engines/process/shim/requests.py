@@ -1,4 +1,4 @@
-"""How others reach a shim: the signals that it obeys, and the largest launch spec that it is sent directly."""
+"""Signals and limits of a shim, for the processes that talk to it: signals that it obeys, its largest direct launch spec."""
 
 from __future__ import annotations
 
