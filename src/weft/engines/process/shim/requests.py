@@ -1,4 +1,4 @@
-"""Signals and limits of a shim, for the processes that talk to it: signals that it obeys, its largest direct launch spec."""
+"""Signals that a shim obeys, and the largest launch spec that it receives directly: for the processes that talk to it."""
 
 from __future__ import annotations
 
