@@ -1,4 +1,4 @@
-"""Nodes from a real Ray cluster, over its Jobs API: they come, run a gang, and go when idle."""
+"""Nodes from a real Ray cluster, over its Jobs API: its autoscaler adds them, they run a gang, and go when idle."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ RAY_PATIENCE_S = 240.0
 
 
 def test_nodes_come_from_ray_run_a_gang_and_go() -> None:
-    with ray(nodes=2, gpus=2) as head, cluster(prefix=head.prefix) as here:
+    with ray(nodes=2, gpus=2, autoscale=True) as head, cluster(prefix=head.prefix) as here:
+        assert head.nodes() == 1
         shape = ("--gpus-per-node", "2", "--model", "V100", "--time", "30m", "--max-nodes", "2", "--idle", "5s")
         done = here.call("pool", "add", "burst", "--ray", head.url, *shape)
         assert done.returncode == 6
@@ -38,6 +39,7 @@ def test_nodes_come_from_ray_run_a_gang_and_go() -> None:
         assert here.wait(job) == 0
         until(lambda: not here.connected() and not _pool(here)["allocations"], RAY_PATIENCE_S)
         assert _pool(here)["state"] == "open"
+        until(lambda: head.nodes() == 1, RAY_PATIENCE_S)  # Ray gives its idle nodes back, too
         here.weft("pool", "remove", "burst")
 
 

@@ -19,7 +19,8 @@ from support.loopback_namespace import needed, nowhere_else
 
 RAY = Path(os.environ.get("WEFT_TEST_RAY", Path(__file__).parents[2] / ".venv" / "ray" / "bin" / "ray"))
 """Ray has a separate virtual environment: Weft does not import it."""
-PORT, DASHBOARD = 6390, 8265
+PORT, DASHBOARD = 6379, 8265
+"""Nodes that the autoscaler adds connect to the first port."""
 START_S = 180.0
 SCRIPT = """\
 {ray} start --head --node-ip-address=127.0.0.1 --port={port} --num-cpus=2 --num-gpus={gpus} --dashboard-host=127.0.0.1 \
@@ -58,15 +59,15 @@ class Ray:
     env: dict[str, str]
 
     def nodes(self) -> int:
-        """Return the number of living nodes, the head included, as Ray's dashboard says."""
+        """Return the number of living nodes, the head included, as Ray's state API says."""
         token = self.token_file.read_text()
-        call = ("curl", "-s", "-H", f"Authorization: Bearer {token}", f"{self.url}/nodes?view=summary")
+        call = ("curl", "-s", "-H", f"Authorization: Bearer {token}", f"{self.url}/api/v0/nodes")
         found = subprocess.run([*self.prefix, *call], capture_output=True, text=True, timeout=30, check=False).stdout
         try:
-            nodes = json.loads(found)["data"]["summary"]
-        except (ValueError, KeyError):
+            nodes = json.loads(found)["data"]["result"]["result"]
+        except (ValueError, KeyError, TypeError):
             return 0
-        return sum(node["raylet"]["state"] == "ALIVE" for node in nodes)
+        return sum(node["state"] == "ALIVE" for node in nodes)
 
     @property
     def url(self) -> str:

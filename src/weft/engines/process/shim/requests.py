@@ -1,4 +1,4 @@
-"""Signals that a shim obeys, and the largest launch spec that it receives directly: for the processes that talk to it."""
+"""Signals that a shim obeys, and the largest launch spec that it receives directly, for processes that talk to it."""
 
 from __future__ import annotations
 
