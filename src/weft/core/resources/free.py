@@ -66,7 +66,7 @@ class Free:
 
     def exhausted(self) -> bool:
         """Return whether no node can give a GPU."""
-        return self.levels[0] == (1 << len(self.count)) - 1
+        return not any(self.levels[1:])  # each node is in one level
 
     def first(self, gpus: int) -> int | None:
         """Return the first node that can give this many GPUs."""
