@@ -17,7 +17,7 @@ RAY_PATIENCE_S = 240.0
 
 
 def test_nodes_come_from_ray_run_a_gang_and_go() -> None:
-    with ray(nodes=2, gpus=2, autoscale=True) as head, cluster(prefix=head.prefix) as here:
+    with ray(nodes=2, gpus=2) as head, cluster(prefix=head.prefix) as here:
         assert head.nodes() == 1
         shape = ("--gpus-per-node", "2", "--model", "V100", "--time", "30m", "--max-nodes", "2", "--idle", "5s")
         done = here.call("pool", "add", "burst", "--ray", head.url, *shape)

@@ -25,7 +25,7 @@ def _slurm() -> Iterator[tuple[Cluster, list[str]]]:
 
 @contextlib.contextmanager
 def _ray() -> Iterator[tuple[Cluster, list[str]]]:
-    print("starting Ray: two nodes in a namespace with two fake GPUs each")
+    print("starting Ray in a namespace: a head, whose autoscaler adds up to two nodes with two fake GPUs each")
     with ray(nodes=2) as head, cluster(prefix=head.prefix) as here:
         yield here, ["--ray", head.url, "--token-file", str(head.token_file), *SHAPE, "--max-nodes", "2"]
 

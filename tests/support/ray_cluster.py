@@ -9,6 +9,7 @@ import secrets
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -22,17 +23,6 @@ RAY = Path(os.environ.get("WEFT_TEST_RAY", Path(__file__).parents[2] / ".venv" /
 PORT, DASHBOARD = 6379, 8265
 """Nodes that the autoscaler adds connect to the first port."""
 START_S = 180.0
-SCRIPT = """\
-{ray} start --head --node-ip-address=127.0.0.1 --port={port} --num-cpus=2 --num-gpus={gpus} --dashboard-host=127.0.0.1 \
---dashboard-port={dashboard} --temp-dir={root}/t --disable-usage-stats --object-store-memory=80000000 || exit 1
-for node in $(seq 2 {nodes}); do
-  {ray} start --address=127.0.0.1:{port} --node-ip-address=127.0.0.1 --num-cpus=2 --num-gpus={gpus} \
---disable-usage-stats --object-store-memory=80000000 || exit 1
-done
-touch {root}/ready
-exec sleep infinity
-"""
-
 HEAD_ID = "f" * 51 + "00000"
 """The id that Ray's provider of fake nodes expects of the head."""
 DEFAULTS = {
@@ -43,12 +33,16 @@ DEFAULTS = {
     "rsync_exclude": [], "rsync_filter": [],
 }  # fmt: skip
 """The defaults of that provider. Ray reads them from a file that its wheel lacks."""
-AUTOSCALED = """\
+SCRIPT = """\
 {ray} start --head --autoscaling-config={root}/nodes.yaml --node-ip-address=127.0.0.1 --port={port} --num-cpus=2 \
 --num-gpus=0 --dashboard-host=127.0.0.1 --dashboard-port={dashboard} --temp-dir={root}/t --disable-usage-stats \
 --object-store-memory=80000000 || exit 1
 touch {root}/ready
 exec sleep infinity
+"""
+READ = """\
+import sys, urllib.request as http
+print(http.urlopen(http.Request(sys.argv[1], headers={"Authorization": f"Bearer {sys.argv[2]}"}), timeout=30).read().decode())
 """
 
 
@@ -60,9 +54,8 @@ class Ray:
 
     def nodes(self) -> int:
         """Return the number of living nodes, the head included, as Ray's state API says."""
-        token = self.token_file.read_text()
-        call = ("curl", "-s", "-H", f"Authorization: Bearer {token}", f"{self.url}/api/v0/nodes")
-        found = subprocess.run([*self.prefix, *call], capture_output=True, text=True, timeout=30, check=False).stdout
+        call = (sys.executable, "-c", READ, f"{self.url}/api/v0/nodes", self.token_file.read_text())
+        found = subprocess.run([*self.prefix, *call], capture_output=True, text=True, timeout=60, check=False).stdout
         try:
             nodes = json.loads(found)["data"]["result"]["result"]
         except (ValueError, KeyError, TypeError):
@@ -83,10 +76,10 @@ def need_ray() -> None:
 
 
 @contextlib.contextmanager
-def ray(nodes: int = 2, gpus: int = 2, *, autoscale: bool = False) -> Iterator[Ray]:
-    """Start a head and further nodes, each with as many fake GPUs. Commands reach it with `prefix`.
+def ray(nodes: int = 2, gpus: int = 2) -> Iterator[Ray]:
+    """Start a head without GPUs. Ray's autoscaler (v2) adds up to `nodes` with as many fake GPUs each, on demand.
 
-    With `autoscale`, only the head starts, without GPUs: Ray's autoscaler (v2) adds up to `nodes` on demand.
+    Commands reach it with `prefix`.
     """
     need_ray()
     root = Path(tempfile.mkdtemp(prefix="weft-ray-"))
@@ -97,15 +90,12 @@ def ray(nodes: int = 2, gpus: int = 2, *, autoscale: bool = False) -> Iterator[R
         "RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN_PATH": f"{root}/token", "HOME": str(root),
         "RAY_raylet_start_wait_time_s": "170",
     }  # fmt: skip
-    if autoscale:
-        _configure_autoscaler(root, nodes, gpus)
-        env |= {
-            "AUTOSCALER_UPDATE_INTERVAL_S": "1", "RAY_FAKE_CLUSTER": "1", "RAY_enable_autoscaler_v2": "1",
-            "RAY_CLOUD_INSTANCE_ID": HEAD_ID, "RAY_OVERRIDE_NODE_ID_FOR_TESTING": HEAD_ID,
-        }  # fmt: skip
-    script = (AUTOSCALED if autoscale else SCRIPT).format(
-        ray=RAY, port=PORT, dashboard=DASHBOARD, root=root, gpus=gpus, nodes=nodes
-    )
+    _configure_autoscaler(root, nodes, gpus)
+    env |= {
+        "AUTOSCALER_UPDATE_INTERVAL_S": "1", "RAY_FAKE_CLUSTER": "1", "RAY_enable_autoscaler_v2": "1",
+        "RAY_CLOUD_INSTANCE_ID": HEAD_ID, "RAY_OVERRIDE_NODE_ID_FOR_TESTING": HEAD_ID,
+    }  # fmt: skip
+    script = SCRIPT.format(ray=RAY, port=PORT, dashboard=DASHBOARD, root=root)
     with nowhere_else() as prefix:
         apart = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc", "sh", "-c", script]
         with (root / "ray.out").open("w") as out:
