@@ -42,7 +42,8 @@ exec sleep infinity
 """
 READ = """\
 import sys, urllib.request as http
-print(http.urlopen(http.Request(sys.argv[1], headers={"Authorization": f"Bearer {sys.argv[2]}"}), timeout=30).read().decode())
+request = http.Request(sys.argv[1], headers={"Authorization": f"Bearer {sys.argv[2]}"})
+print(http.urlopen(request, timeout=30).read().decode())
 """
 
 
