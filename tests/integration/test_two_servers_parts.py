@@ -105,7 +105,7 @@ def check_page(made: Pair, page: Page) -> None:
     assert page.log_in_with((made.folder("a") / "token").read_text().strip()).status == 200
     until(lambda: page.get("/api/v1/jobs").status == 200, PATIENCE_S)
     (token,) = made.run("auth", "token", "--role", "user", "--user", "ada").split()
-    done = made.weft("auth", "join", str(made.where), token)
+    done = made.weft("auth", "join", str(made.where), token, WEFT_CREDENTIALS=str(made.root / "ada"))
     assert done.returncode == 0, done.stderr
 
 

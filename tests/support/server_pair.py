@@ -135,9 +135,11 @@ class Pair:
     def client(self) -> Client:
         return Client(self.where)
 
-    def weft(self, *words: str) -> subprocess.CompletedProcess[str]:
+    def weft(self, *words: str, **env: str) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-m", "weft", *words]
-        return subprocess.run(command, env=self.env, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+        return subprocess.run(
+            command, env=self.env | env, capture_output=True, text=True, timeout=PATIENCE_S, check=False
+        )
 
     def run(self, *words: str) -> str:
         """Run a command that must work, and return its output."""
