@@ -14,6 +14,7 @@ from weft.core.resources.shapes import Shape
 from weft.core.scheduler import Scheduler
 from weft.core.state.job import JobState
 from weft.core.state.state import State
+from weft.core.teams.reasons import explain_refusal
 from weft.model import Seconds, Slots
 from weft.model.pool import is_of_pool
 from weft.model.slots import Message, format_message
@@ -62,6 +63,7 @@ class WaitReasons:
         self._head: JobState | None = None
         self._reservation: Reservation | None = None
         self._head_is_known = False
+        self._teams = scheduler.layer()
 
     def of(self, job: JobState, ahead: Sequence[JobState]) -> Iterator[Cause]:
         """Yield the reasons why a waiting job does not start; `ahead` are the jobs that go first."""
@@ -71,6 +73,10 @@ class WaitReasons:
             return
         for why, detail in state.paused.items():
             yield Cause.of(why, f"no new jobs start: {detail or 'resume to continue'}")
+        team = self._refusal(job)
+        if team is not None:
+            yield team
+            return
         fits = self._fits_now(shape)
         if not fits:
             yield Cause.of(Reason.RESOURCES, *self._shortage(job), self._spared(job))
@@ -95,6 +101,8 @@ class WaitReasons:
             return self._impossible_codes[shape]
         if state.paused:
             return next(iter(state.paused))
+        if (team := self._refusal(job)) is not None:
+            return team.code
         if not self._fits_now(shape):
             return self._block(shape) or (Reason.RESOURCES if first else Reason.PRIORITY)
         if self._kept_from(job) is not None:
@@ -106,6 +114,11 @@ class WaitReasons:
         if shape not in self._fits:
             self._fits[shape] = self._allocator.fits(shape)
         return self._fits[shape]
+
+    def _refusal(self, job: JobState) -> Cause | None:
+        """Return why the team of a job does not let it start."""
+        found = None if self._teams is None else explain_refusal(self._teams, job)
+        return None if found is None else Cause.of(*found)
 
     def _unplanned(self) -> Cause:
         """Return why a job that fits has not started yet."""

@@ -16,6 +16,7 @@ from weft.core.services.planner import ServicePlanner
 from weft.core.state.eligibility import NEVER
 from weft.core.state.job import JobState
 from weft.core.state.state import State
+from weft.core.teams.context import TeamContext
 from weft.errors import PlanError, UnknownName
 from weft.model import Alarm, Decision, Event, Fact, KeyChanged, Resized, Seconds, Stop, StopReason, Submitted
 
@@ -53,6 +54,9 @@ class Scheduler:
             restarts_all=kind.replaces_order,
         )  # fmt: skip
         self.planner, self._services = kind(context), ServicePlanner(context)
+        self._plain, self._teams_seen = context, 0
+        self.teams: TeamContext | None = None
+        """The layer of teams; None: there are none."""
         self._observes = type(policy).observe is not Policy.observe
         self._fold = self.fold if self._observes else self.state.apply
         self._keeps_order = not kind.replaces_order
@@ -92,15 +96,46 @@ class Scheduler:
             if state.orphans:
                 self._stop_orphans()
         if (state.news or state.vacated) and not state.paused:
+            if self._teams_seen != state.teams.version:
+                self._choose_layer()
+            teams = self.teams
+            if teams is not None:
+                teams.begin()
             if services.by_name or self._services.keeps_gpus:
                 self._services.place()
+            if teams is not None and self._keeps_order:
+                teams.serve_guarantees()
             self.planner.step()
             self._services.moves.due = True
         if services.by_name:
             self._services.moves.step()
-        if self._needs_alarm or services.by_name or state.eligibility.opens_at != NEVER or self.alarm is not None:
+        if (
+            self._needs_alarm
+            or services.by_name
+            or state.eligibility.opens_at != NEVER
+            or self.alarm is not None
+            or self.teams is not None
+        ):
             self._set_alarm()
         return self._decisions
+
+    def layer(self) -> TeamContext | None:
+        """Return the layer of teams with the standing of now; None: there are no teams. Call it between two steps."""
+        if self._teams_seen != self.state.teams.version:
+            self._choose_layer()
+        if self.teams is not None:
+            self.teams.begin()
+        return self.teams
+
+    def _choose_layer(self) -> None:
+        """Let the planners keep to the teams from now on, or to none if there are none."""
+        self._teams_seen = self.state.teams.version
+        plain = self._plain
+        plain.allocator.decide = plain.decide
+        self.teams = TeamContext(plain) if self.state.teams.by_name else None
+        context = plain if self.teams is None else self.teams
+        self.planner.use(context)
+        self._services.use(context)
 
     def resize(
         self, at: Seconds, service: str, replicas: int, why: str = "", inputs: tuple[tuple[str, float], ...] = ()
@@ -228,6 +263,8 @@ class Scheduler:
             due = _sooner(due, self._services.next_wake())
         if self.state.eligibility.opens_at != NEVER:
             due = _sooner(due, self.state.eligibility.next_opening())
+        if self.teams is not None:
+            due = _sooner(due, self.teams.next_wake())
         if due != self.alarm:
             self.alarm = due
             self._decide(Alarm(self.state.now, due))

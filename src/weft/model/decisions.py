@@ -11,7 +11,8 @@ from weft.model.plain_init import plain_init
 from weft.model.service_facts import ServiceDecision
 from weft.model.share import WHOLE, Share
 
-StopReason = Literal["preempted", "moved", "cancelled", "node-lost", "unready"]
+StopReason = Literal["preempted", "moved", "cancelled", "node-lost", "unready", "reclaimed"]
+"""`reclaimed`: a team takes back GPUs that it is guaranteed, and that the run's team had borrowed."""
 
 
 @plain_init

@@ -11,6 +11,7 @@ from weft.model.node import Node
 from weft.model.plain_init import plain_init
 from weft.model.pool_facts import PoolEvent
 from weft.model.service_facts import ServiceEvent
+from weft.model.team_facts import TeamEvent
 
 Outcome = Literal["done", "failed", "stopped", "lost", "requeued"]
 """`requeued`: the run exited by itself and asked to run again."""
@@ -326,5 +327,5 @@ Event = (
     NodeJoined | NodeLost | NodeEndChanged | Blocked | Unblocked | Cordoned | Uncordoned | Limited | GroupLimited
     | BatchLimited | Submitted | Edited | Cancelled | Held | Released | Suspended | Continued | Purged | Paused
     | Resumed | Started | Progressed | Reported | Measured | Profiled | Unwoven | Exited | AdminAction | Wake
-    | Evicted | ServiceEvent | PoolEvent
+    | Evicted | ServiceEvent | PoolEvent | TeamEvent
 )  # fmt: skip

@@ -44,7 +44,7 @@ ANYWHERE: Final = Where()
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """The details that a backend needs to run the job. The core reads only the group."""
+    """The details that a backend needs to run the job. The core reads only the group and the team."""
 
     chdir: str = ""
     env: tuple[tuple[str, str], ...] = ()
@@ -94,6 +94,8 @@ class Task:
     """The sweep of which the job is a trial; empty: none."""
     early_stop: str = ""
     """The rule that stops trials of the sweep early, as `weft.sweeps.early_stop` reads it; empty: none."""
+    team: str = ""
+    """The team that the job counts for; empty: none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,3 +160,7 @@ class Job:
     @property
     def group(self) -> str:
         return self.task.group if self.task is not None else ""
+
+    @property
+    def team(self) -> str:
+        return self.task.team if self.task is not None else ""

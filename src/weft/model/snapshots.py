@@ -105,6 +105,8 @@ class JobSnapshot:
     held_why: str = ""
     reported: JobReport | None = None
     """The last report of the job; None: it has reported nothing."""
+    reclaimed_at: Seconds | None = None
+    """When a team last took back the GPUs that the job had borrowed."""
 
 
 @dataclass(frozen=True, slots=True)

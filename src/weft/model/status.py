@@ -29,6 +29,8 @@ class Reason(StrEnum):
     DEPENDENCY = "Dependency"
     BEGIN_TIME = "BeginTime"
     QUOTA = "Quota"
+    RECLAIMED = "Reclaimed"
+    """A team took back the GPUs that the job had borrowed."""
     GROUP_LIMIT = "GroupLimit"
     GROUP_PAUSED = "GroupPaused"
     ARRAY_LIMIT = "JobArrayTaskLimit"

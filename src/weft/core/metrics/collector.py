@@ -138,6 +138,7 @@ class Collector:
         return JobRecord(
             job.id, job.job.user, job.gpus, track.status, job.submitted_at, job.first_start, job.ended_at, job.run,
             job.preemptions, self._queue_s(track), track.gpu_seconds, track.solo_s, track.rho, job.job.group,
+            job.job.team,
         )  # fmt: skip
 
     def _queue_s(self, track: _Track) -> float:

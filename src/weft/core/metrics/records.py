@@ -32,6 +32,7 @@ class JobRecord:
     solo_s: float | None
     rho: float | None
     group: str = ""
+    team: str = ""
 
     @property
     def jct_s(self) -> float | None:

@@ -80,7 +80,7 @@ class Allocator:
         if not self.resources.releasing or not shape.gpus:
             return False
         parts = self.placement.place(shape, self._after_release(shape))
-        return self._promise(parts)
+        return self.promise_parts(parts)
 
     def reserve(self, shape: Shape, soonest: Iterator[JobState]) -> Seconds:
         """Promise the GPUs of the runs expected to end first; return when they end, or `NEVER`.
@@ -99,7 +99,7 @@ class Allocator:
         in_s = last.ends_in(now) if last is not None else 0.0
         if any(self.resources.nodes[node].lasts_s < in_s + shape.family.need_s for node, _ in plan.parts):
             return NEVER  # a node that leaves before the job could end there is no promise
-        self._promise(plan.parts)
+        self.promise_parts(plan.parts)
         return now + in_s
 
     def start_meanwhile(self, jobs: tuple[JobState, ...], shape: Shape, share: Share) -> bool:
@@ -149,7 +149,13 @@ class Allocator:
         for victim in self.needed_victims(shape, plan):
             why: StopReason = "moved" if victim in plan.forced else "preempted"
             self.decide(Stop(self.state.now, victim.id, victim.run, why))
-        return self._promise(plan.parts)
+        return self.promise_parts(plan.parts)
+
+    def promise_parts(self, parts: Parts | None) -> bool:
+        """Promise these GPUs, so that no later job takes them."""
+        for node, count in parts or ():
+            self.promised[node] = self.promised.get(node, 0) + count
+        return parts is not None
 
     # ---- inside
 
@@ -217,11 +223,6 @@ class Allocator:
         if self._sees_runs:
             return self.placement.place(shape, plan.free) == plan.parts
         return all(plan.free.count[host.index] >= nodes[host.index] for host in hosts)
-
-    def _promise(self, parts: Parts | None) -> bool:
-        for node, count in parts or ():
-            self.promised[node] = self.promised.get(node, 0) + count
-        return parts is not None
 
     def _after_release(self, shape: Shape) -> Free:
         free = self.resources.free_for(shape, after_release=True)

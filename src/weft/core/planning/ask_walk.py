@@ -7,8 +7,8 @@ from typing import ClassVar
 
 from weft.core.planning.asks import ask_shape, jobs_of, refuse_twice, weave_of, weave_shape
 from weft.core.planning.backfill import EasyBackfill
-from weft.core.planning.planner import Context, TargetPlanner
-from weft.core.ports import Ask, Replanner
+from weft.core.planning.planner import TargetPlanner
+from weft.core.ports import Ask
 from weft.core.queue.cursors import Cursor
 from weft.core.state.job import JobState
 from weft.model import WHOLE, JobId, Planned, Reserve
@@ -30,7 +30,7 @@ class StartPlanner(TargetPlanner):
         allocator, state = context.allocator, context.state
         allocator.begin()
         easy = EasyBackfill(context)
-        for ask in _replanner(context).rank(context.view()):
+        for ask in context.asks():
             if ask.reserve:
                 context.decide(Reserve(state.now, ask.jobs[0], ask.where.pinned))
                 continue
@@ -51,7 +51,7 @@ class AskPlanner(TargetPlanner):
     def replan(self) -> None:
         context = self.context
         if context.state.waiting or context.state.active:
-            pending = self._walk(list(_replanner(context).rank(context.view())))
+            pending = self._walk(list(context.asks()))
             context.decide(Planned(context.state.now, tuple(pending)))
 
     def work_towards(self, *, planned: bool) -> None:
@@ -68,7 +68,7 @@ class AskPlanner(TargetPlanner):
                 self._start_pending(tuple([state.jobs[job] for job in ids]))
         if state.news:
             kept_back = self._kept_back()
-            cursor = order.cursor(state.resources.after_release.top)
+            cursor = context.cursor()
             for _, _, job in cursor:
                 if job.id in kept_back:
                     continue
@@ -114,7 +114,7 @@ class AskPlanner(TargetPlanner):
             elif not running and allocator.promise(shape):
                 promised = True
             else:
-                victims = _less_wanted(runs, rank, place, ask)
+                victims = context.victims(jobs[0], _less_wanted(runs, rank, place, ask))
                 plan = allocator.find_victims(shape, victims, forced=running) if shape.gpus else None
                 promised = plan is not None and allocator.preempt(shape, plan)
             if ask.where.pinned:
@@ -124,11 +124,6 @@ class AskPlanner(TargetPlanner):
             elif not running:
                 hopeless.fail(shape)
         return pending
-
-
-def _replanner(context: Context) -> Replanner:
-    assert isinstance(context.policy, Replanner)
-    return context.policy
 
 
 def _less_wanted(runs: list[JobState], rank: dict[JobId, int], place: int, ask: Ask) -> Iterator[JobState]:

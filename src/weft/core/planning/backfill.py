@@ -114,7 +114,9 @@ class BackfillPlanner(RoundPlanner):
     def _arrivals(self) -> list[Entry] | None:
         """Return the jobs that arrived since the last pass, best first; None: the next pass must try all jobs."""
         last, order, now = self._last, self.context.order, self.context.state.now
-        if last is None or not order.tracks_changes or order.has_loading_runs() or not last.is_valid(now):
+        if last is None or not self.context.remembers or not order.tracks_changes:
+            return None
+        if order.has_loading_runs() or not last.is_valid(now):
             return None
         arrivals = []
         for job in order.changed.values():
@@ -131,7 +133,7 @@ class BackfillPass:
     def __init__(self, context: Context) -> None:
         self._state, self._resources = context.state, context.allocator.resources
         self._easy, self._patient = EasyBackfill(context), False
-        self._cursor = context.order.cursor(self._resources.after_release.top)
+        self._cursor = context.cursor()
         self._in_vain = 0
         self._head_entry: tuple[float, int] | None = None
         self._stopped_at: tuple[float, int] | None = None

@@ -6,7 +6,6 @@ from __future__ import annotations
 from typing import ClassVar
 
 from weft.core.planning.planner import RoundPlanner
-from weft.core.resources.shapes import Shape
 from weft.core.state.job import JobState
 
 
@@ -17,12 +16,14 @@ class StrictPlanner(RoundPlanner):
         context = self.context
         order, allocator, cache = context.order, context.allocator, context.cache
         resources = allocator.resources
-        if cache.still_blocked():
+        if context.remembers and cache.still_blocked():
             return
         only_whole = order.all_want_whole_gpus()
-        if (only_whole and resources.after_release.exhausted()) or cache.blocks_again(allocator):
+        if only_whole and resources.after_release.exhausted():
             return
-        cursor = order.cursor(resources.after_release.top)
+        if context.remembers and cache.blocks_again(allocator):
+            return
+        cursor = context.cursor()
         allocator.begin()
         for _, _, job in cursor:
             shape = job.shape
@@ -45,10 +46,11 @@ class PreemptivePlanner(RoundPlanner):
     def plan(self) -> None:
         context = self.context
         order, allocator, cache, now = context.order, context.allocator, context.cache, context.state.now
-        resources, remembers, strict = allocator.resources, not allocator.splits_gangs, not self.lets_pass
+        resources, strict = allocator.resources, not self.lets_pass
+        remembers = context.remembers and not allocator.splits_gangs
         only_whole = order.all_want_whole_gpus()
         settled = cache.settled_at == resources.change_log.version and not order.rising and not resources.releasing
-        cursor = order.cursor(resources.after_release.top, fresh=self.lets_pass and settled and only_whole)
+        cursor = context.cursor(fresh=self.lets_pass and settled and only_whole)
         allocator.begin()
         full = only_whole and allocator.full()
         for key, tie, job in cursor:
@@ -58,7 +60,7 @@ class PreemptivePlanner(RoundPlanner):
             if not (remembers and cache.hopeless(shape, key, tie)) and (
                 allocator.start((job,), shape, job.wanted_share)
                 or (resources.releasing and allocator.promise(shape))
-                or (shape.gpus and self._preempt(shape, key, tie))
+                or (shape.gpus and self._preempt(job, key, tie))
             ):
                 full = only_whole and allocator.full()
                 continue
@@ -67,10 +69,11 @@ class PreemptivePlanner(RoundPlanner):
             cursor.fail(shape)
         cache.settled_at = resources.change_log.version
 
-    def _preempt(self, shape: Shape, key: float, tie: int) -> bool:
-        context = self.context
+    def _preempt(self, job: JobState, key: float, tie: int) -> bool:
+        context, shape = self.context, job.shape
         allocator = context.allocator
-        plan = allocator.find_victims(shape, context.order.worst(context.state.now, (key, tie)))
+        worse = context.order.worst(context.state.now, (key, tie))
+        plan = allocator.find_victims(shape, context.victims(job, worse))
         if plan.parts is None:
             context.cache.learn(shape, key, tie, plan.free, allocator.promised)
         return allocator.preempt(shape, plan)

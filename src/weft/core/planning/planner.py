@@ -6,17 +6,20 @@ distinguishes kinds of policies.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeGuard
 
 from weft.core.planning.allocator import Allocator, Decide
 from weft.core.planning.preemption_cache import PreemptionCache
 from weft.core.planning.view import ClusterView
-from weft.core.ports import Placement, Policy, Replanner
+from weft.core.ports import Ask, Placement, Policy, Replanner
+from weft.core.queue.cursors import QueueCursor, StreamCursor
 from weft.core.queue.order import Order
 from weft.core.queue.protection import Protection
+from weft.core.state.job import JobState
 from weft.core.state.state import State
-from weft.model import Planned, Seconds
+from weft.model import JobId, Planned, Seconds
 
 
 def wakes(policy: Policy) -> TypeGuard[Replanner]:
@@ -41,6 +44,9 @@ class Context:
     restarts_all: bool = False
     """True if each plan restarts every run."""
 
+    remembers: ClassVar[bool] = True
+    """True if what one pass finds out stays valid while no GPU changes."""
+
     def view(self) -> ClusterView:
         return ClusterView(self.state, self.order, self.placement, self.memo, restarts_all=self.restarts_all)
 
@@ -51,6 +57,49 @@ class Context:
     def is_due(self) -> bool:
         """Return whether the interval since the last plan is over."""
         return self.state.now >= self.state.planned_at + self.interval_s
+
+    # ---- what a layer between order and placement may change
+
+    def cursor(self, *, fresh: bool = False) -> QueueCursor:
+        """Return the waiting jobs, best first; with `fresh`, only those of shapes whose first job is new."""
+        return self.order.cursor(self.state.resources.after_release.top, fresh=fresh)
+
+    def all_jobs(self) -> StreamCursor:
+        """Return the jobs that wait or hold GPUs, best first."""
+        return self.view().cursor()
+
+    def asks(self) -> Iterable[Ask]:
+        """Return the asks of a replanner, most wanted first; a planner that never preempts takes them one by one."""
+        assert isinstance(self.policy, Replanner)
+        return self.policy.rank(self.view())
+
+    def all_asks(self) -> Iterable[Ask]:
+        """Return the asks of a replanner for an emptied cluster."""
+        return self.asks()
+
+    def victims(self, job: JobState, runs: Iterator[JobState]) -> Iterator[JobState]:  # noqa: ARG002
+        """Return those of the runs that may be preempted for the job."""
+        return runs
+
+    def fixed_runs(self, asks: Sequence[Ask]) -> Iterator[set[JobId]]:  # noqa: ARG002
+        """Yield sets of runs that a layout must leave in place; `accepts` says whether the next set is needed."""
+        yield {job.id for job in self.state.active.values() if self.protection.until(job) > self.state.now}
+
+    def accepts(self, staying: Iterable[tuple[Sequence[JobState], float]]) -> bool:  # noqa: ARG002
+        """Return whether a layout may leave only these jobs with GPUs; a weave comes with its number of GPUs."""
+        return True
+
+    def kept_gpus(self) -> Mapping[int, int]:
+        """Return GPUs of each node that a layout must leave free."""
+        return {}
+
+    def admits(self, job: JobState) -> bool:  # noqa: ARG002
+        """Return whether a waiting replica may have GPUs now."""
+        return True
+
+    def reclaim(self, job: JobState) -> bool:  # noqa: ARG002
+        """Stop runs on borrowed GPUs for a job to which they are guaranteed; return whether it gets GPUs so."""
+        return False
 
 
 class Planner:
@@ -64,11 +113,15 @@ class Planner:
     """True if a plan ranks all jobs itself. The order need not follow each decision; all running keys are checked."""
 
     def __init__(self, context: Context) -> None:
-        self.context = context
+        self.use(context)
         self.lets_pass = context.policy.backfill
         """True if jobs may start before a job that is ahead of them and does not fit."""
         self._wake_at: Seconds | None = None
         """When the policy wants to plan again although nothing happens."""
+
+    def use(self, context: Context) -> None:
+        """Plan with this context from now on."""
+        self.context = context
 
     def step(self) -> None:
         """Plan after an event, unless the next plan is not due yet."""

@@ -10,7 +10,7 @@ from weft.core.planning.allocator import Decide
 from weft.core.planning.asks import ask_shape, jobs_of, refuse_twice
 from weft.core.planning.planner import Context, TargetPlanner
 from weft.core.planning.tentative import TentativeCluster
-from weft.core.ports import Ask, Placement, Replanner
+from weft.core.ports import Ask, Placement
 from weft.core.queue.cursors import StreamCursor
 from weft.core.resources.shapes import Shape
 from weft.core.state.job import JobState
@@ -125,7 +125,7 @@ class RepackKeysPlanner(RepackPlanner):
 
     def replan(self) -> None:
         context = self.context
-        cursor = context.view().cursor()
+        cursor = context.all_jobs()
         self._target = repack(context.state, solo(cursor), context.placement, cursor.fail)
 
 
@@ -134,6 +134,5 @@ class RepackAsksPlanner(RepackPlanner):
 
     def replan(self) -> None:
         context = self.context
-        assert isinstance(context.policy, Replanner)
-        wanted = as_wanted(context.state, context.policy.rank(context.view()))
+        wanted = as_wanted(context.state, context.all_asks())
         self._target = repack(context.state, wanted, context.placement, lambda _: None)

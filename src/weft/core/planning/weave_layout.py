@@ -7,12 +7,13 @@ that is not enough, the asks for fewer GPUs give up theirs first.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 
 from weft.core.planning.tentative import TentativeCluster
 from weft.core.ports import Placement
-from weft.core.resources.node import Occupant
+from weft.core.resources.node import NodeResources, Occupant
 from weft.core.resources.shapes import Shape
 from weft.core.state.job import JobState
 from weft.core.state.state import State
@@ -44,14 +45,19 @@ class Layout:
 class LayoutCluster(TentativeCluster):
     """An emptied copy of the cluster without the GPUs and the memory that may not be used now."""
 
-    def __init__(self, state: State, placement: Placement) -> None:
+    def __init__(self, state: State, placement: Placement, kept: Mapping[int, int]) -> None:
         super().__init__(state, placement)
-        if any(host.occupants or host.foreign_mb or host.closures for host in state.resources.nodes if host.alive):
+        blocks = any(host.occupants or host.foreign_mb or host.closures for host in state.resources.nodes if host.alive)
+        if blocks or kept:
             full = self.resources()
             for host, twin in zip(state.resources.nodes, full.nodes, strict=True):
                 twin.foreign_mb.update(host.foreign_mb)
                 twin.closures = host.closures  # also for jobs without GPUs
                 for gpu in {occupant.gpu for occupant in host.occupants} if host.alive else ():
+                    full.occupy(Occupant(host.node.id, gpu, "", None, ""))
+            for node, count in kept.items():
+                host = state.resources.nodes[node]
+                for gpu in islice(_unheld(host), count):
                     full.occupy(Occupant(host.node.id, gpu, "", None, ""))
 
     def fits_at(self, shape: Shape, slots: Slots) -> bool:
@@ -75,12 +81,20 @@ class LayoutCluster(TentativeCluster):
         return fits
 
 
-def lay_out(state: State, wishes: Sequence[Wish], placement: Placement, protected: set[JobId]) -> Layout:
-    """Give the wishes GPUs. Runs in `protected`, and runs on GPUs that may not be used any more, stay in place."""
+def _unheld(host: NodeResources) -> Iterator[int]:
+    """Yield the GPUs of a node that no run holds, or only runs that stop."""
+    return (gpu for gpu, holders in enumerate(host.holders) if all(holder.releasing for holder in holders))
+
+
+def lay_out(
+    state: State, wishes: Sequence[Wish], placement: Placement, protected: set[JobId], kept: Mapping[int, int]
+) -> Layout:
+    """Give the wishes GPUs. Runs in `protected`, and runs on GPUs that may not be used any more, stay in place. As many
+    GPUs of each node stay free as `kept` says."""
     layout = _fix_runs(state, wishes, protected)
     sizes = list(dict.fromkeys(wish.shape.gpus for wish in layout.wishes))
     for staying in range(len(sizes), -1, -1):
-        if _try(state, layout, placement, set(sizes[:staying])):
+        if _try(state, layout, LayoutCluster(state, placement, kept), set(sizes[:staying])):
             break
     layout.wishes = [wish for wish in layout.wishes if wish.slots is not None]
     return layout
@@ -120,9 +134,8 @@ def is_blocked(state: State, slots: Slots) -> bool:
     )
 
 
-def _try(state: State, layout: Layout, placement: Placement, staying: set[int]) -> bool:
+def _try(state: State, layout: Layout, cluster: LayoutCluster, staying: set[int]) -> bool:
     """Lay out all wishes; return whether each got GPUs. Wishes of the sizes `staying` stay in place if they can."""
-    cluster = LayoutCluster(state, placement)
     by_size: dict[int, list[Wish]] = {}
     for wish in layout.wishes:
         wish.slots = None

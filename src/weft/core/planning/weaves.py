@@ -3,7 +3,7 @@ because its partners change."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from weft.core.planning.ask_walk import AskPlanner
 from weft.core.planning.asks import ask_shape, jobs_of, refuse_twice
@@ -11,6 +11,7 @@ from weft.core.planning.weave_layout import Layout, Wish, is_blocked, lay_out
 from weft.core.ports import Ask
 from weft.core.resources.node import Holder
 from weft.core.state.job import JobState
+from weft.core.state.state import State
 from weft.model import WHOLE, JobId, NodeId, Rewoven, Share, Slots, Start, Stop, StopReason
 
 
@@ -29,19 +30,25 @@ class WeavePlanner(AskPlanner):
     def _walk(self, asks: list[Ask]) -> list[tuple[JobId, ...]]:
         """Serve the asks; return the jobs that wait for GPUs to be released."""
         context = self.context
-        state, protection = context.state, context.protection
+        state = context.state
         refuse_twice(asks)
         context.allocator.begin()
-        wishes = [
-            Wish(jobs, ask_shape(state, ask, jobs), ask.share, _weave(jobs))
-            for ask in asks
-            for jobs in (jobs_of(state, ask),)
-        ]
-        protected = {job.id for job in state.active.values() if protection.until(job) > state.now}
-        layout = lay_out(state, wishes, context.placement, protected)
+        layout = Layout([])
+        for fixed in context.fixed_runs(asks):
+            layout = lay_out(state, self._wishes(asks), context.placement, fixed, context.kept_gpus())
+            if context.accepts(_staying(state, layout)):
+                break
         self._stop_others(layout)
         self._reweave(layout)
         return [tuple([job.id for job in wish.jobs]) for wish in layout.wishes if not self._start(wish)]
+
+    def _wishes(self, asks: list[Ask]) -> list[Wish]:
+        state = self.context.state
+        jobs = [jobs_of(state, ask) for ask in asks]
+        return [
+            Wish(each, ask_shape(state, ask, each), ask.share, _weave(each))
+            for ask, each in zip(asks, jobs, strict=True)
+        ]
 
     def _stop_others(self, layout: Layout) -> None:
         """Stop the runs that are to run elsewhere, and the runs that are in the way of others; worst first."""
@@ -123,6 +130,15 @@ def _weave(jobs: tuple[JobState, ...]) -> tuple[JobId, ...]:
     wanted = set(ids)
     running = (job.weave for job in jobs if job.active and not job.releasing and set(job.weave) == wanted)
     return next(running, ids)
+
+
+def _staying(state: State, layout: Layout) -> Iterator[tuple[Sequence[JobState], float]]:
+    """Yield the jobs that have GPUs in a layout, those of a weave together, and their number of GPUs."""
+    for name in layout.fixed:
+        run = state.jobs[name]
+        yield (run,), run.gpus / max(len(run.weave), 1)
+    for wish in layout.wishes:
+        yield wish.jobs, wish.shape.gpus
 
 
 def _are_together(job: JobState, other: JobState) -> bool:

@@ -22,6 +22,8 @@ class Family:
     """True for replicas of services that share their GPUs."""
     need_s: float = 0.0
     """The seconds for which a node must stay; 0: not counted."""
+    team: str = ""
+    """The team of the jobs: what one team may not have, another may. Only jobs of one team are woven."""
 
     @property
     def plain(self) -> bool:
@@ -59,9 +61,16 @@ class Shape:
 
 @cache
 def _family(
-    memory_mb: PerRank, cpus: int, ram_mb: int, share: Share, where: Where, serves: bool = False, need_s: float = 0.0
+    memory_mb: PerRank,
+    cpus: int,
+    ram_mb: int,
+    share: Share,
+    where: Where,
+    serves: bool = False,
+    need_s: float = 0.0,
+    team: str = "",
 ) -> Family:
-    return Family(memory_mb, cpus, ram_mb, share, where, serves, need_s)
+    return Family(memory_mb, cpus, ram_mb, share, where, serves, need_s, team)
 
 
 @cache
@@ -75,36 +84,38 @@ _plain: dict[int, Shape] = {}
 
 
 def shape_of(job: Job) -> Shape:
-    if job.share is WHOLE and job.where is ANYWHERE and not (job.cpus or job.ram_mb) and job.memory_mb is UNCOUNTED:
+    if (
+        job.share is WHOLE
+        and job.where is ANYWHERE
+        and not (job.cpus or job.ram_mb)
+        and job.memory_mb is UNCOUNTED
+        and (job.task is None or not job.task.team)
+    ):
         shape = _plain.get(job.gpus)
         if shape is None:
             shape = _plain[job.gpus] = plain_shape(job.gpus)
         return shape
     serves = job.replica is not None and job.share.request < 1
-    return _shape(job.gpus, _family(job.memory_mb, job.cpus, job.ram_mb, job.share, job.where, serves))
+    return _shape(job.gpus, _family(job.memory_mb, job.cpus, job.ram_mb, job.share, job.where, serves, team=job.team))
 
 
 def exclusive_shape(job: Job, memory_mb: int) -> Shape:
     """Return the shape of a job that shares its GPUs with no other job, with at least this much memory on each."""
     memory = PerRank(*(max(asked, memory_mb) for asked in job.memory_mb))
-    return _shape(job.gpus, _family(memory, job.cpus, job.ram_mb, WHOLE, job.where))
+    return _shape(job.gpus, _family(memory, job.cpus, job.ram_mb, WHOLE, job.where, team=job.team))
 
 
 def with_memory(shape: Shape, memory_mb: int) -> Shape:
     """Return the same shape with this much memory on each GPU."""
-    family = shape.family
-    return _shape(
-        shape.gpus,
-        _family(
-            PerRank(memory_mb), family.cpus, family.ram_mb, family.share, family.where, family.serves, family.need_s
-        ),
-    )
+    f = shape.family
+    family = _family(PerRank(memory_mb), f.cpus, f.ram_mb, f.share, f.where, f.serves, f.need_s, f.team)
+    return _shape(shape.gpus, family)
 
 
 def with_need(shape: Shape, need_s: float) -> Shape:
     """Return the same shape, on nodes that stay for this long."""
     f = shape.family
-    return _shape(shape.gpus, _family(f.memory_mb, f.cpus, f.ram_mb, f.share, f.where, f.serves, need_s))
+    return _shape(shape.gpus, _family(f.memory_mb, f.cpus, f.ram_mb, f.share, f.where, f.serves, need_s, f.team))
 
 
 def member_shape(shape: Shape, measured_mb: int, profile: Profile | None) -> Shape:
@@ -126,7 +137,7 @@ def shape_of_weave(shapes: Sequence[Shape], share: Share, where: Where) -> Shape
     memory = PerRank(*(ranks if len(set(ranks)) > 1 else ranks[:1]))
     cpus, ram_mb = sum(s.family.cpus for s in shapes), sum(s.family.ram_mb for s in shapes)
     need_s = max(shape.family.need_s for shape in shapes)
-    return _shape(gpus, _family(memory, cpus, ram_mb, share, where, need_s=need_s))
+    return _shape(gpus, _family(memory, cpus, ram_mb, share, where, need_s=need_s, team=shapes[0].family.team))
 
 
 def plain_shape(gpus: int) -> Shape:

@@ -32,6 +32,10 @@ class ReplicaMoves:
         """True if moves may have become possible since the last try. A restarted scheduler tries once more: where
         nothing has changed, it finds no move either."""
 
+    def use(self, context: Context) -> None:
+        """Decide with this context from now on."""
+        self._context = context
+
     def step(self) -> None:
         """Begin the moves that the placement proposes and the limit allows."""
         state = self._context.state

@@ -23,6 +23,11 @@ class ServicePlanner:
         self._context = context
         self.moves = ReplicaMoves(context, self.settle)
 
+    def use(self, context: Context) -> None:
+        """Plan with this context from now on."""
+        self._context = context
+        self.moves.use(context)
+
     @property
     def keeps_gpus(self) -> bool:
         """True while GPUs are promised to replicas."""
@@ -66,11 +71,17 @@ class ServicePlanner:
         allocator.kept = allocator.promised
 
     def _serve(self, allocator: Allocator, replica: JobState, shape: Shape) -> bool:
+        context = self._context
+        if not context.admits(replica):
+            return False
         if allocator.start((replica,), shape, replica.wanted_share) or allocator.promise(shape):
             return True
-        if not self._context.policy.preempts or not shape.gpus:
+        if context.reclaim(replica):
+            return True
+        if not context.policy.preempts or not shape.gpus:
             return False
-        return allocator.preempt(shape, allocator.find_victims(shape, self._victims()))
+        victims = context.victims(replica, self._victims())
+        return allocator.preempt(shape, allocator.find_victims(shape, victims))
 
     def _victims(self) -> Iterator[JobState]:
         """Yield the runs that may be preempted for a replica, worst first."""

@@ -19,9 +19,9 @@ class JobState:
         "draining_since", "ended_at", "exclusive", "failed_node", "failed_rank", "failures", "first_start", "gpus",
         "held", "held_why", "id", "job", "key", "key_changed_at", "leaving", "lost", "measured_mb", "moves",
         "over_group_limit", "over_quota", "place", "placed", "predicted_s", "preemptions", "rate", "rate_since",
-        "ready_at", "releasing", "remaining_s", "reported", "requeues", "reserved", "run", "seq", "shape", "share",
-        "slots", "started_at", "status", "stop_why", "submitted_at", "suspended", "tie_breaker", "unmet_dependencies",
-        "unwoven", "waiting_since", "wanted_share", "weave", "why", "worked_s", "woven_at",
+        "ready_at", "reclaimed_at", "releasing", "remaining_s", "reported", "requeues", "reserved", "run", "seq", "shape",
+        "share", "slots", "started_at", "status", "stop_why", "submitted_at", "suspended", "tie_breaker",
+        "unmet_dependencies", "unwoven", "waiting_since", "wanted_share", "weave", "why", "worked_s", "woven_at",
     )  # fmt: skip
 
     def __init__(self, job: Job, seq: int, at: Seconds) -> None:
@@ -70,6 +70,8 @@ class JobState:
         self.predicted_s: float | None = None
         """The seconds that similar jobs took, as of its last start; None: unknown, or it declares its own."""
         self.preemptions = self.failures = self.moves = self.requeues = 0
+        self.reclaimed_at: Seconds | None = None
+        """When a team last took back the GPUs that the job had borrowed."""
         self.delays = 0
         """The number of consecutive runs, up to the last, that asked for a delay of the next."""
         self.begin_at: Seconds | None = None

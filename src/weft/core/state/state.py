@@ -15,13 +15,14 @@ from typing import Any, Final
 
 from weft.core.resources.cluster import ClusterResources
 from weft.core.resources.node import Closure, Occupant
-from weft.core.state.apply import jobs, nodes, plans, pools, profiles, runs, services, snapshots
+from weft.core.state.apply import jobs, nodes, plans, pools, profiles, runs, services, snapshots, teams
 from weft.core.state.durations import Durations
 from weft.core.state.eligibility import Eligibility
 from weft.core.state.job import JobState
 from weft.core.state.pools import Pools
 from weft.core.state.profiles import Profiles
 from weft.core.state.services import Services
+from weft.core.state.teams import Teams
 from weft.core.state.transitions import Cause, change_status
 from weft.model import (
     AdminAction,
@@ -81,6 +82,8 @@ from weft.model import (
     Stop,
     Submitted,
     Suspended,
+    TeamRemoved,
+    TeamSet,
     Unblocked,
     Uncordoned,
     Undeployed,
@@ -111,6 +114,7 @@ FOLDS: Final[dict[type, Callable[[State, Any], bool]]] = {
     PoolAdded: pools.added, PoolChanged: pools.changed, PoolRemoved: pools.removed, PoolPaused: pools.paused,
     PoolResumed: pools.resumed, AllocationRequested: pools.requested, AllocationGranted: pools.granted,
     AllocationReleased: pools.released, AllocationEnded: pools.ended, PoolSnapshot: pools.restore_pool,
+    TeamSet: teams.team_set, TeamRemoved: teams.team_removed,
     JobSnapshot: snapshots.restore_job, StateSnapshot: snapshots.restore_state,
 }  # fmt: skip
 
@@ -125,6 +129,7 @@ class State:
         self.ended: dict[JobId, JobState] = {}
         self.services = Services()
         self.pools = Pools()
+        self.teams = Teams()
         self.eligibility = Eligibility(self.jobs)
         self.resources = ClusterResources(oversubscription)
         self.timed = False
@@ -252,7 +257,7 @@ class State:
 
     def put_back(self, job: JobState, how: Cause, at: Seconds) -> None:
         """End a run whose job runs again: the job waits for its next run."""
-        if how in ("stopped", "requeued") and job.releasing and job.stop_why == "preempted":
+        if how in ("stopped", "requeued") and job.releasing and job.stop_why in ("preempted", "reclaimed"):
             job.preemptions += 1
         elif how == "stopped" and job.releasing and job.stop_why == "moved":
             job.moves += 1

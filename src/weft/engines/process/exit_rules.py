@@ -22,7 +22,7 @@ FIRST_DELAY_S: Final = 1.0
 MAX_DELAY_S: Final = 300.0
 MAX_DETAIL_CHARS: Final = 500
 
-STOP_REASONS: Final = frozenset({"preempted", "moved", "cancelled", "node-lost"})
+STOP_REASONS: Final = frozenset({"preempted", "moved", "cancelled", "node-lost", "reclaimed"})
 NOT_JOBS_FAULT: Final = frozenset(
     {"lost", "reboot", "never-started", "disk-full", "no-files", "lease-ended", "port-taken", "node-stopped", GPU_TAKEN}
 )

@@ -73,7 +73,7 @@ class JobCounters:
                 self._charge(job)
         for decision in decisions:
             if isinstance(decision, Stop):
-                self._preemptions.inc(decision.why == "preempted")
+                self._preemptions.inc(decision.why in ("preempted", "reclaimed"))
             elif isinstance(decision, Start) and decision.run == 1 and decision.job in state.jobs:
                 self._waits.observe(max(decision.at - state.jobs[decision.job].submitted_at, 0.0))
         self._count_ends(state)

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from weft.core.state.state import State
 
 _STARTS, _STARTED, _STOPS = TRANSITIONS["Start"], TRANSITIONS["Started"], TRANSITIONS["Stop"]
-PLANNED_STOPS: Final = frozenset({"preempted", "moved"})
+PLANNED_STOPS: Final = frozenset({"preempted", "moved", "reclaimed"})
 """Reasons of stops whose GPUs a plan has already given to other jobs."""
 MAX_RESTART_DELAY_S: Final = 60.0
 """The longest delay between two runs of a replica that ends by itself."""
@@ -167,6 +167,8 @@ def stop(state: State, fact: Stop) -> bool:
         return False
     change_status(job, "Stop")
     job.stop_why, job.releasing = fact.why, True
+    if fact.why == "reclaimed":
+        job.reclaimed_at = state.teams.reclaimed[job.id] = fact.at
     state.orphans.pop(job.id, None)
     if job.key_changed_at != fact.at and fact.why != "moved":
         job.tie_breaker = state.next_front_tie()

@@ -23,6 +23,7 @@ from weft.model import (
     Seconds,
     ServiceSnapshot,
     StateSnapshot,
+    TeamSet,
     Uncordoned,
 )
 from weft.model.status import ACTIVE, ENDED, Reason
@@ -47,6 +48,8 @@ def snapshot(state: State) -> Iterator[Fact]:
         yield Limited(now, user, gpus)
     for group, (jobs, paused) in state.eligibility.groups.settings.items():
         yield GroupLimited(now, group, jobs, paused)
+    for team in state.teams.by_name.values():
+        yield TeamSet(now, team)
     yield from state.profiles.facts()
     for each in state.services.by_name.values():
         yield ServiceSnapshot(
@@ -110,6 +113,8 @@ def restore_job(state: State, fact: JobSnapshot) -> bool:
         state.line(job)[job.id] = job
     if job.job.replica is not None:
         state.services.add(job)
+    if job.reclaimed_at is not None:
+        state.teams.reclaimed[job.id] = job.reclaimed_at
     state.eligibility.restore(job)
     return True
 

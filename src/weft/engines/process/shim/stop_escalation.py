@@ -10,7 +10,7 @@ leader only; term: SIGTERM to the whole tree; kill: SIGKILL to the tree."""
 
 NODE_STOPPED: Final = "node-stopped"
 """The reason of a stop because the node leaves."""
-WARN_FIRST: Final = frozenset({"preempted", "moved", "lease-ended", NODE_STOPPED})
+WARN_FIRST: Final = frozenset({"preempted", "moved", "reclaimed", "lease-ended", NODE_STOPPED})
 """Reasons that let a run save its work first; for others the whole tree gets SIGTERM at once."""
 DEFAULT_REASON: Final[dict[StopStep, str]] = {"warn": "preempted", "term": "cancelled", "kill": "cancelled"}
 """The reason to record for a stop that arrives as a signal, without a stop file."""

@@ -1,0 +1,38 @@
+"""The check of guarantees: which waiting jobs could have GPUs by guarantee, and are not about to get them."""
+
+from __future__ import annotations
+
+from weft.core.planning.allocator import Allocator, decide_nothing
+from weft.core.state.job import JobState
+from weft.core.teams.context import TeamContext
+from weft.core.teams.reclaim import find_reclaim
+from weft.core.teams.repacking import waiting_cursor
+
+
+def unserved_jobs(layer: TeamContext) -> list[JobState]:
+    """Return the waiting jobs within the guarantees of their teams that fit on idle or borrowed GPUs, and for which no
+    run stops. Call it between two steps; after a step of a scheduler that keeps its guarantees there are none."""
+    state, standing = layer.state, layer.standing
+    if state.paused:
+        return []
+    allocator = Allocator(state, layer.placement, decide_nothing)
+    for replica in state.services.waiting.values():
+        allocator.promise(replica.shape)
+    found: list[JobState] = []
+    cursor = waiting_cursor(layer)
+    for _, _, job in cursor:
+        shape = job.shape
+        if not standing.is_entitled(job) or standing.full_team(job) is not None:
+            cursor.fail(shape)
+        elif allocator.fits(shape):
+            found.append(job)
+            standing.expect(job)
+        elif allocator.promise(shape):
+            standing.expect(job)
+        elif (plan := find_reclaim(layer, job, allocator)) is not None:
+            found.append(job)
+            standing.expect(job)
+            allocator.promise_parts(plan.parts)
+        else:
+            cursor.fail(shape)
+    return found

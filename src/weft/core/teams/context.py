@@ -1,0 +1,267 @@
+"""The layer of teams: what planners see and may do while there are teams.
+
+The layer works with the planner of any policy. It hides jobs that their team may not run now, and protects runs that a
+guarantee covers from the jobs of other teams. The policy decides the rest: the order inside a team, and which of the
+jobs that may borrow comes first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import fields, replace
+from math import inf
+from typing import ClassVar, Final, Literal
+
+from weft.core.planning.planner import Context
+from weft.core.ports import Ask
+from weft.core.queue.cursors import Entry, QueueCursor, StreamCursor
+from weft.core.state.job import JobState
+from weft.core.teams import repacking
+from weft.core.teams.allowances import share_out
+from weft.core.teams.reclaim import find_reclaim, reclaim_for
+from weft.core.teams.standing import ROUNDING, Standing, Unit, cover_order, gpus_of, standing_of, units_of
+from weft.model import Decision, JobId, Seconds, Start, Stop
+
+MIN_RECLAIM_GAP_S: Final = 300.0
+"""The least time between two reclaims of one job; until then it borrows nothing."""
+Refusal = Literal["max", "reclaimed", "allowance"]
+"""Why a job may not start: its team has its maximum; it gave GPUs back lately; its team has borrowed its part."""
+
+
+class TeamContext(Context):
+    """A context with teams. `begin` comes first at each plan."""
+
+    remembers: ClassVar[bool] = False
+
+    def __init__(self, base: Context) -> None:
+        super().__init__(*(getattr(base, each.name) for each in fields(Context)))
+        self._apply = base.decide
+        self.decide = self.allocator.decide = self._follow
+        self.gap_s = max(self.protection.min_run_s, MIN_RECLAIM_GAP_S)
+        self.standing = Standing(self.state.teams)
+        self.served: dict[JobId, None] = {}
+        """Waiting jobs with GPUs promised by guarantee: no plan asks for them again."""
+        self._allowances: dict[str, float] | None = None
+        self.begin()
+
+    def begin(self) -> None:
+        """Count the GPUs of all teams."""
+        self.served = {}
+        self._count()
+
+    def _count(self) -> None:
+        self.standing = standing_of(self.state)
+        for name in self.served:
+            self.standing.expect(self.state.jobs[name])
+        self._allowances = None
+
+    def _follow(self, decision: Decision) -> None:
+        """Decide, and count what changes."""
+        if isinstance(decision, Stop):
+            self.standing.stop(self.state.jobs[decision.job])
+        self._apply(decision)
+        if isinstance(decision, Start):
+            self.standing.start(self.state.jobs[decision.job])
+
+    # ---- which jobs may have GPUs
+
+    def refusal(self, job: JobState) -> Refusal | None:
+        """Return why a waiting job may not start now, wherever there is room; None: it may."""
+        standing = self.standing
+        if not gpus_of(job) or job.id in self.served:
+            return None
+        if standing.full_team(job) is not None:
+            return "max"
+        if standing.is_entitled(job):
+            return None
+        if self.borrows_from(job) > self.state.now:
+            return "reclaimed"
+        team = standing.team(job)
+        if standing.borrowed.get(team, 0.0) < self.allowance(team) - ROUNDING or self._may_replace(job):
+            return None
+        return "allowance"
+
+    def _may_replace(self, job: JobState) -> bool:
+        """Return whether the policy may give the job the place of a run that the same guarantee covers."""
+        if not self.policy.preempts:
+            return False
+        gpus, sure, covered = gpus_of(job), self.state.teams.guarantees, self.standing.covered
+        return any(covered.get(name, 0.0) > 0 and gpus <= sure[name] for name in self.standing.path(job))
+
+    def borrows_from(self, job: JobState) -> Seconds:
+        """Return from when on the job may borrow GPUs, and give them back again."""
+        return -inf if job.reclaimed_at is None else job.reclaimed_at + self.gap_s
+
+    def allowance(self, team: str) -> float:
+        """Return the GPUs that a team may borrow, next to what others borrow or want to borrow."""
+        if self._allowances is None:
+            self._allowances = self._share_out()
+        return self._allowances.get(team, inf)
+
+    def _share_out(self) -> dict[str, float]:
+        """Share out the GPUs that are borrowed or idle. Empty: no two teams want any."""
+        teams, standing = self.state.teams, self.standing
+        wanted = self._wanted()
+        demands = {name: gpus for name, gpus in standing.borrowed.items() if gpus > ROUNDING}
+        for name, gpus in wanted.items():
+            room = min((_room(standing, teams.by_name[each].max_gpus, each) for each in teams.path(name)), default=inf)
+            demands[name] = demands.get(name, 0.0) + max(min(gpus, room), 0.0)
+        if len(demands) < 2:
+            return {}
+        idle = self.state.resources.after_release.total() - sum(self.allocator.promised.values())
+        supply = sum(standing.borrowed.values()) + max(idle, 0)
+        return share_out(supply, demands, {name: teams.weight(name) for name in demands})
+
+    def _wanted(self) -> dict[str, float]:
+        """Return the GPUs that the waiting jobs of each team want and could have. If the policy preempts, they could
+        have GPUs that others have borrowed."""
+        counts: dict[JobState, int] = {}
+        if self.order.keyed:
+            for entries in self.order.waiting.values():
+                for _, _, first in entries:
+                    counts[first] = len(entries)
+                    break
+        else:
+            by_shape: dict[object, JobState] = {}
+            for job in self.state.waiting.values():
+                first = by_shape.setdefault(job.shape, job)
+                counts[first] = counts.get(first, 0) + 1
+        wanted: dict[str, float] = {}
+        for job, count in counts.items():
+            if job.gpus and (self.policy.preempts or self.allocator.fits(job.shape)):
+                team = self.standing.team(job)
+                wanted[team] = wanted.get(team, 0.0) + gpus_of(job) * count
+        return wanted
+
+    def next_wake(self) -> Seconds | None:
+        """Return when the next job may borrow again, or give back again what it borrows."""
+        state, reclaimed = self.state, self.state.teams.reclaimed
+        for name in [name for name, at in reclaimed.items() if at + self.gap_s <= state.now]:
+            del reclaimed[name]
+        first = min((at for name, at in reclaimed.items() if name not in state.ended), default=None)
+        return None if first is None else first + self.gap_s
+
+    # ---- what planners ask
+
+    def serve_guarantees(self) -> None:
+        """Give GPUs to jobs within the guarantees of their teams; others that borrowed them give them back."""
+        self.allocator.begin()
+        while self._serve_some():  # a guarantee that is used may leave runs of the same department without one
+            self._count()
+        self.allocator.kept = self.allocator.promised
+        self._allowances = None
+
+    def _serve_some(self) -> bool:
+        """Serve the jobs within guarantees; return whether some got GPUs and others did not."""
+        allocator, served, failed = self.allocator, False, False
+        cursor = repacking.waiting_cursor(self)
+        for _, _, job in cursor:
+            shape = job.shape
+            if job.id in self.served:
+                continue
+            if not self.standing.is_entitled(job) or self.standing.full_team(job) is not None:
+                cursor.fail(shape)
+            elif allocator.start((job,), shape, job.wanted_share):
+                served = True
+            elif allocator.promise(shape) or self.reclaim(job):
+                served = True
+                self.served[job.id] = None
+                self.standing.expect(job)
+            else:
+                failed = True
+                cursor.fail(shape)
+        return served and failed
+
+    def cursor(self, *, fresh: bool = False) -> QueueCursor:  # noqa: ARG002
+        self.order.fresh.clear()
+        return TeamCursor(self)
+
+    def all_jobs(self) -> StreamCursor:
+        return repacking.JobCursor(self, super().all_jobs())
+
+    def all_asks(self) -> Iterable[Ask]:
+        return repacking.arrange_asks(self, list(super().asks()))
+
+    def asks(self) -> Iterator[Ask]:
+        jobs, standing = self.state.jobs, self.standing
+        for ask in super().asks():
+            named = [jobs[job] for job in ask.jobs if job in jobs]
+            if ask.reserve or any(job.id in self.served for job in named):
+                if ask.reserve:
+                    yield ask
+                continue
+            waiting = [job for job in named if job.waits]
+            refused = {job.id for job in waiting if self.refusal(job) is not None}
+            if refused:
+                ask = replace(ask, jobs=tuple(job for job in ask.jobs if job not in refused))
+            if not ask.jobs:
+                continue
+            added = [job for job in waiting if job.id not in refused]
+            for job in added:
+                standing.expect(job, ask.gpus * min(ask.share.request, 1.0) / len(ask.jobs))
+            yield ask
+            if not self.policy.preempts:  # such a planner has served this ask by now
+                for job in added:
+                    standing.unexpect(job)
+
+    def victims(self, job: JobState, runs: Iterator[JobState]) -> Iterator[JobState]:
+        return (run for run in runs if self.standing.may_stop(job, run))
+
+    def fixed_runs(self, asks: Sequence[Ask]) -> Iterator[set[JobId]]:
+        """Yield the runs that guarantees cover if they cover what the policy wants most; then those they cover now."""
+        (protected,) = super().fixed_runs(asks)
+        jobs, active = self.state.jobs, self.state.active
+        units: list[Unit] = [([jobs[job] for job in ask.jobs], ask.gpus) for ask in asks]
+        asked = {job for ask in asks for job in ask.jobs}
+        others = (run for run in active.values() if run.id not in asked and not run.releasing)
+        wished = Standing(self.state.teams, [*units, *units_of(sorted(others, key=cover_order))])
+        yield protected | {run.id for run in active.values() if wished.depth(run)}
+        yield protected | {run.id for run in active.values() if self.standing.depth(run)}
+
+    def accepts(self, staying: Iterable[Unit]) -> bool:
+        """Return whether no team loses GPUs that its guarantee covers."""
+        replicas = (run for run in self.state.active.values() if run.job.replica is not None and not run.releasing)
+        units = list(staying)
+        after, now = Standing(self.state.teams, [*units_of(replicas), *units]), self.standing
+        if any(after.held.get(name, 0.0) < gpus - ROUNDING for name, gpus in now.covered.items()):
+            return False
+        kept = {job.id for jobs, _ in units for job in jobs}
+        gone = (run for run in self.state.active.values() if run.id not in kept and now.depth(run))
+        return not any(after.is_entitled(run) for run in gone if run.job.replica is None and not run.releasing)
+
+    def kept_gpus(self) -> Mapping[int, int]:
+        return self.allocator.kept
+
+    def admits(self, job: JobState) -> bool:
+        return self.refusal(job) is None
+
+    def reclaim(self, job: JobState) -> bool:
+        found = find_reclaim(self, job)
+        return found is not None and reclaim_for(self, job, found)
+
+
+class TeamCursor(QueueCursor):
+    """A cursor over the waiting jobs that their teams may run."""
+
+    def __init__(self, context: TeamContext) -> None:
+        super().__init__(context.order.waiting.values(), context.state.resources.after_release.top)
+        self._context = context
+
+    def __iter__(self) -> Iterator[Entry]:
+        context = self._context
+        for entry in super().__iter__():
+            job = entry[2]
+            if job.id in context.served:
+                continue
+            refused = context.refusal(job)
+            if refused is None:
+                promised = sum(context.allocator.promised.values())
+                yield entry
+                if job.waits and sum(context.allocator.promised.values()) > promised:
+                    context.standing.expect(job)
+            elif refused != "reclaimed":
+                self.fail(job.shape)
+
+
+def _room(standing: Standing, most: int | None, name: str) -> float:
+    return inf if most is None else most - standing.held.get(name, 0.0)

@@ -1,0 +1,20 @@
+"""Teams: people who own a part of the GPUs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Team:
+    """A team. `department/team` is a team of a department; the department is a team, too."""
+
+    name: str
+    guarantee: int = 0
+    """The GPUs that its jobs get when they ask for them, also if other teams borrowed them."""
+    max_gpus: int | None = None
+    """The most GPUs that its jobs hold, borrowed ones included; None: no limit."""
+    weight: float = 1.0
+    """Its part of the GPUs that teams borrow, next to the weights of others."""
+    members: tuple[str, ...] = ()
+    """Users whose jobs belong to the team unless they name another."""

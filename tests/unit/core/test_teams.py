@@ -1,0 +1,169 @@
+"""Teams: who gets guaranteed, borrowed and idle GPUs, and what `why` says about it."""
+
+from __future__ import annotations
+
+import pytest
+
+from support.builders import Rig, grid
+from weft.core.explain import explain
+from weft.core.state.apply.snapshots import snapshot
+from weft.core.state.teams import Teams
+from weft.core.teams.allowances import share_out
+from weft.core.teams.context import MIN_RECLAIM_GAP_S
+from weft.model import Deployed, Job, Ready, ScaleRule, Service, Start, Stop, Task, Team, TeamRemoved, TeamSet
+
+
+def rig_with(*teams: Team, policy: str = "fifo", nodes: int = 2) -> Rig:
+    rig = Rig(policy, grid(nodes, 8))
+    rig.tell(*(TeamSet(0.0, team) for team in teams))
+    return rig
+
+
+def job(id: str, team: str, gpus: int = 8, **rest: object) -> Job:
+    return Job(id, gpus, task=Task(team=team), **rest)  # type: ignore[arg-type]
+
+
+def stops(decisions: object) -> list[tuple[str, str]]:
+    return [(each.job, each.why) for each in decisions if isinstance(each, Stop)]  # type: ignore[attr-defined]
+
+
+def starts(decisions: object) -> list[str]:
+    return [each.job for each in decisions if isinstance(each, Start)]  # type: ignore[attr-defined]
+
+
+def test_idle_gpus_are_lent_and_given_back() -> None:
+    rig = rig_with(Team("a", 8), Team("b", 8))
+    assert starts(rig.submit(job("1", "b"), job("2", "b"))) == ["1", "2"]
+    rig.now = 60.0
+    assert stops(rig.submit(job("3", "a"))) == [("2", "reclaimed")]
+    assert starts(rig.leave("2")) == ["3"]
+    assert rig.job("2").preemptions == 1
+
+
+def test_no_more_is_taken_back_than_needed_and_the_least_work_goes() -> None:
+    rig = rig_with(Team("a", 4), nodes=1)
+    rig.submit(*(job(str(number), "b", 2) for number in range(3)))
+    rig.begin("0", "1", "2")
+    rig.now = 200.0
+    rig.submit(job("9", "b", 2))
+    rig.begin("9")
+    rig.now = 250.0
+    assert stops(rig.submit(job("a1", "a", 2))) == [("9", "reclaimed")]
+
+
+def test_a_team_at_its_guarantee_takes_nothing_back() -> None:
+    rig = rig_with(Team("a", 8))
+    rig.submit(job("1", "a"), job("2", "b"))
+    assert stops(rig.submit(job("3", "a"))) == []
+    assert rig.job("3").waits
+
+
+def test_teams_of_a_department_lend_to_each_other_first() -> None:
+    rig = rig_with(Team("d", 16), Team("d/x", 8), Team("d/y"), Team("e", 8), nodes=3)
+    rig.submit(job("y1", "d/y"), job("y2", "d/y"), job("o", ""))
+    found = rig.submit(job("x1", "d/x"))
+    assert stops(found) == [("y2", "reclaimed")], "the department has its 16 GPUs already"
+    rig.leave("y2")
+    assert stops(rig.submit(job("e1", "e"))) == [("o", "reclaimed")], "what a department may use is not borrowed"
+
+
+def test_the_maximum_of_a_team_holds_and_blocks_no_other_team() -> None:
+    rig = rig_with(Team("a", 0, 8))
+    assert starts(rig.submit(job("1", "a"), job("2", "a"), job("3", "b"))) == ["1", "3"]
+    (reason, *_) = explain(rig.scheduler, "2").reasons
+    assert (reason.code, reason.text) == ("Quota", "needs 8 GPUs; team a holds 8 GPUs and may hold 8 at most")
+    assert starts(rig.tell(TeamSet(1.0, Team("a", 0, 16)))) == []
+    assert starts(rig.exit("3")) == ["2"]
+
+
+def test_a_job_that_gave_its_gpus_back_borrows_again_later() -> None:
+    rig = rig_with(Team("a", 8), nodes=1)
+    rig.submit(job("1", "b"))
+    rig.now = 10.0
+    rig.submit(job("2", "a"))
+    rig.leave("1")
+    rig.begin("2")
+    rig.now = 20.0
+    assert starts(rig.exit("2")) == []
+    (reason, *_) = explain(rig.scheduler, "1", at=20.0).reasons
+    assert reason.code == "Reclaimed"
+    assert "took back 8 GPUs" in reason.text
+    assert "may borrow again in 290 s" in reason.text
+    assert rig.alarm == 10.0 + MIN_RECLAIM_GAP_S
+    assert starts(rig.later(300.0)) == ["1"]
+
+
+def test_borrowed_gpus_are_shared_by_weight() -> None:
+    rig = rig_with(Team("a", 0, None, 3.0), Team("b"), nodes=1)
+    rig.submit(job("0", "", 8))
+    rig.submit(*(job(f"b{n}", "b", 1) for n in range(9)), *(job(f"a{n}", "a", 1) for n in range(9)))
+    begun = starts(rig.exit("0"))
+    assert sum(name.startswith("a") for name in begun) == 6
+    assert sum(name.startswith("b") for name in begun) == 2
+
+
+def test_a_service_keeps_its_least_number_of_replicas() -> None:
+    rig = rig_with(Team("a", 8), nodes=1)
+    template = Job("chat", 4, task=Task(team="b"))
+    rig.tell(Deployed(0.0, Service("chat", template, ScaleRule("fixed", 1, 2))))
+    rig.resize("chat", 2)
+    assert len(rig.active) == 2
+    for name in list(rig.active):
+        rig.begin(name)
+        rig.tell(Ready(0.0, name, 1, "n0:1"))
+    found = rig.submit(job("1", "a", 4))
+    assert [why for _, why in stops(found)] == ["reclaimed"]
+    found = rig.submit(job("2", "a", 4))
+    assert stops(found) == []
+
+
+def test_a_run_of_the_same_team_gives_way_by_the_policy_alone() -> None:
+    rig = rig_with(Team("a", 8), policy="srtf", nodes=1)
+    rig.submit(job("1", "a", 8, declared_s=1000.0))
+    rig.begin("1")
+    assert stops(rig.submit(job("2", "b", 8, declared_s=10.0))) == [], "the guarantee covers job 1"
+    assert stops(rig.submit(job("3", "a", 8, declared_s=10.0))) == [("1", "preempted")]
+
+
+def test_without_teams_any_job_runs_again_as_before() -> None:
+    rig = rig_with(Team("a", 0, 8), nodes=2)
+    rig.submit(job("1", "a"), job("2", "a"))
+    assert starts(rig.tell(TeamRemoved(1.0, "a"))) == ["2"]
+    assert rig.scheduler.teams is None
+
+
+def test_teams_survive_a_snapshot() -> None:
+    rig = rig_with(Team("a", 8, 16, 2.0, ("ann",)), Team("a/x", 4), nodes=1)
+    rig.submit(job("1", "b"))
+    rig.submit(job("2", "a"))
+    again = rig.fresh()
+    again.replay(snapshot(rig.state))
+    assert again.state.teams.by_name == rig.state.teams.by_name
+    assert again.state.jobs["1"].reclaimed_at == rig.job("1").reclaimed_at == 0.0
+    assert again.state.teams.reclaimed == {"1": 0.0}
+
+
+def test_departments_guarantee_what_their_teams_have() -> None:
+    teams = Teams()
+    for team in (Team("d/x/deep", 3), Team("d", 4), Team("d/x", 2), Team("d/y", 2, members=("bo",))):
+        teams.put(team)
+    assert teams.guarantees == {"d": 5, "d/x": 3, "d/x/deep": 3, "d/y": 2}
+    assert teams.path("d/x/deep") == ("d", "d/x", "d/x/deep")
+    assert teams.path("d/z") == ("d",)
+    assert (teams.team_of("bo"), teams.team_of("al")) == ("d/y", "")
+
+
+@pytest.mark.parametrize(
+    ("supply", "demands", "weights", "parts"),
+    [
+        (10, {"a": 20, "b": 20}, {"a": 1, "b": 1}, {"a": 5, "b": 5}),
+        (10, {"a": 20, "b": 20}, {"a": 3, "b": 1}, {"a": 7.5, "b": 2.5}),
+        (10, {"a": 2, "b": 20}, {"a": 3, "b": 1}, {"a": 2, "b": 8}),
+        (10, {"a": 2, "b": 3}, {"a": 1, "b": 1}, {"a": 2, "b": 3}),
+        (0, {"a": 2}, {"a": 1}, {"a": 0}),
+    ],
+)
+def test_shares_of_borrowed_gpus(
+    supply: float, demands: dict[str, float], weights: dict[str, float], parts: dict[str, float]
+) -> None:
+    assert share_out(supply, demands, weights) == pytest.approx(parts)
