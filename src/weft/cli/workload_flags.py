@@ -47,6 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser, *, cluster_help: str) -> None
     parser.add_argument(
         "--services", metavar="FILE", default="", help="YAML file of inference services that share the GPUs"
     )
+    parser.add_argument("--teams", metavar="FILE", default="", help="YAML file of teams that share the GPUs")
     uncertainty_flags.add_arguments(parser)
 
 
@@ -75,6 +76,7 @@ def workload(args: argparse.Namespace) -> Workload:
         order=args.order,
         contention=args.contention,
         services=args.services,
+        teams=args.teams,
     )
 
 

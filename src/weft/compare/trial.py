@@ -104,10 +104,16 @@ def _values(setting: Setting, outcome: Outcome, record: Record) -> dict[str, Any
         "placement": placement_of(setting),
         **asdict(figures(record)),
         **_services(outcome),
+        **_teams(setting, outcome, record),
         "cpu_s": outcome.cpu_s,
         "facts": facts,
         "facts_per_s": facts / outcome.cpu_s if outcome.cpu_s else None,
     }
+
+
+def _teams(setting: Setting, outcome: Outcome, record: Record) -> dict[str, Any]:
+    """Return the figures of teams; nothing without teams."""
+    return {} if outcome.teams is None else {"teams": outcome.teams.values(setting.teams, record)}
 
 
 def _services(outcome: Outcome) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from weft.core.ports import Placement
 from weft.core.reasons import count_gpus
 from weft.errors import Infeasible, InputError
-from weft.model import Job, Node
+from weft.model import Job, Node, Team
 from weft.plugins import registry
 from weft.sim.clusters.feasible_jobs import split_feasible
 from weft.sim.clusters.reader import read_cluster
@@ -64,6 +64,8 @@ class Workload:
     """The slowdown of members by each other otherwise; None: by Muri's factors in slots, else not at all."""
     services: str = ""
     """A file of services next to the jobs of the trace; empty: none."""
+    teams: str = ""
+    """A file of teams that share the GPUs; empty: none."""
 
 
 @dataclass(frozen=True)
@@ -78,6 +80,7 @@ class LoadedWorkload:
     skipped: Sequence[str]
     """The ids of the jobs left out."""
     services: Sequence[ServiceWorkload] = ()
+    teams: Sequence[Team] = ()
 
     @property
     def cluster(self) -> str:
@@ -93,7 +96,7 @@ class LoadedWorkload:
         return Setting(
             self.nodes, self.jobs, policy, workload.placement, workload.model, workload.checkpoint_interval_s,
             seed=workload.seed, uncertainty=workload.uncertainty, order=workload.order,
-            contention=workload.contention, services=self.services,
+            contention=workload.contention, services=self.services, teams=self.teams,
         )  # fmt: skip
 
 
@@ -114,14 +117,35 @@ def load_workload(
     nodes = read_cluster(workload.cluster)
     services = _read_services(workload, nodes)
     trace = open_trace(workload.trace, format=workload.format, seed=workload.seed, retries=workload.retries)
-    trace = with_load(trace, workload.load)
+    trace, teams = with_load(trace, workload.load), _read_teams(workload)
     jobs, infeasible = split_feasible(trace.jobs, nodes, _placements(workload, policies), lenient=lenient)
     if infeasible and not (workload.skip_infeasible and jobs):
         raise _infeasible(workload, trace, jobs, infeasible)
     if infeasible:
         warn(f"left out {len(infeasible):,} of {len(trace.jobs):,} jobs\n{_list_by_reason(infeasible)}")
     _warn_of_unknown_users(policies, jobs, warn)
-    return LoadedWorkload(workload, trace.name, nodes, jobs, [each.job.id for each, _ in infeasible], services)
+    skipped = [each.job.id for each, _ in infeasible]
+    return LoadedWorkload(workload, trace.name, nodes, _with_teams(jobs, teams, warn), skipped, services, teams)
+
+
+def _read_teams(workload: Workload) -> Sequence[Team]:
+    if not workload.teams:
+        return ()
+    from weft.teams.file import read_teams
+
+    return read_teams(workload.teams)
+
+
+def _with_teams(jobs: Sequence[TraceJob], teams: Sequence[Team], warn: Warn) -> Sequence[TraceJob]:
+    if not teams:
+        return jobs
+    from weft.sim.teams import assign_teams
+
+    found = assign_teams(jobs, teams)
+    without = sum(not each.job.team for each in found)
+    if without:
+        warn(f"{without:,} of {len(found):,} jobs belong to no team: their users are no members of one")
+    return found
 
 
 def _read_services(workload: Workload, nodes: Sequence[Node]) -> Sequence[ServiceWorkload]:

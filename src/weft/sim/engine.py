@@ -25,6 +25,8 @@ from weft.model import (
     Start,
     Stop,
     Submitted,
+    Team,
+    TeamSet,
     Wake,
 )
 from weft.sim.faults.estimates import Estimates
@@ -71,7 +73,9 @@ class Engine:
         costs: Costs,
         estimates: Estimates,
         faults: Faults,
+        teams: Sequence[Team] = (),
     ) -> None:
+        self._teams = teams
         self._nodes, self._jobs, self._costs = nodes, jobs, costs
         self._estimates, self._faults = estimates, faults
         self._arrived = 0
@@ -88,7 +92,7 @@ class Engine:
     def instants(self) -> Iterator[list[Event]]:
         """Yield the events of each instant; those that result from decisions at the same instant in further lists."""
         now = 0.0
-        yield [NodeJoined(now, node) for node in self._nodes]
+        yield [*(NodeJoined(now, node) for node in self._nodes), *(TeamSet(now, team) for team in self._teams)]
         settle, observes = self._costs.settle, self._observes
         while True:
             if self._at_once:

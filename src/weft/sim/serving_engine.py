@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from weft.core.state.job import JobState
 from weft.core.state.state import State
-from weft.model import Decision, DrainReplica, Event, Node, NodeLost, Seconds, Start, Stop
+from weft.model import Decision, DrainReplica, Event, Node, NodeLost, Seconds, Start, Stop, Team
 from weft.sim.costs.real import RealCosts
 from weft.sim.engine import Engine
 from weft.sim.faults.estimates import Estimates
@@ -23,11 +23,12 @@ class ServingEngine(Engine):
         costs: RealCosts,
         estimates: Estimates,
         faults: Faults,
+        teams: Sequence[Team] = (),
         *,
         services: SimulatedServices,
         state: State,
     ) -> None:
-        super().__init__(nodes, jobs, costs, estimates, faults)
+        super().__init__(nodes, jobs, costs, estimates, faults, teams)
         self._real, self.services, self._state = costs, services, state
 
     def execute(self, decision: Decision) -> None:

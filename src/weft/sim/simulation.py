@@ -13,7 +13,7 @@ from weft.core.ports import Policy
 from weft.core.scheduler import Scheduler
 from weft.core.state.state import State
 from weft.journal.memory import MemoryJournal
-from weft.model import Decision, Event, Fact, Node, Seconds
+from weft.model import Decision, Event, Fact, Node, Seconds, Team
 from weft.plugins import registry
 from weft.plugins.errors import attribute_errors
 from weft.sim.costs.muri import QUIRKS, MuriCosts, Quirks
@@ -28,6 +28,7 @@ from weft.sim.serving.run import ServiceFigures
 from weft.sim.serving.services import SimulatedServices
 from weft.sim.serving.workload import ServiceWorkload
 from weft.sim.serving_engine import ServingEngine
+from weft.sim.teams import TeamWatch
 from weft.sim.traces.trace import TraceJob
 from weft.weaving.pace import Pace
 from weft.weaving.rates import Contention, Order, Rates, pacing
@@ -57,6 +58,8 @@ class Setting:
     """The order in which members of weaves take turns; None: the policy's: fair, and slots in Muri's model."""
     contention: Contention | None = None
     """The slowdown of members by each other otherwise; None: the policy's: Muri's factors in slots, else none."""
+    teams: Sequence[Team] = ()
+    """The teams that share the GPUs; the jobs say to which they belong."""
 
 
 @dataclass(frozen=True)
@@ -70,6 +73,8 @@ class Outcome:
     """The figures of services by name."""
     occupancy: Occupancy | None = None
     """The use of the GPUs over time; None: no services."""
+    teams: TeamWatch | None = None
+    """The figures of teams; None: no teams."""
 
     @property
     def state(self) -> State:
@@ -85,19 +90,22 @@ def simulate(setting: Setting, *, until: Seconds = float("inf"), progress: Progr
     scheduler, engine = prepare(setting)
     services = engine.services if isinstance(engine, ServingEngine) else None
     facts: list[Fact] = []
+    watch = TeamWatch() if setting.teams else None
     with _rare_garbage_collection(), attribute_errors(scheduler.policy, scheduler.placement, scheduler):
         started = time.process_time()
         for events in engine.instants():
             if events and events[-1].at > until:
                 break
+            if watch is not None and events and events[0].at > scheduler.state.now:
+                watch.observe(scheduler, events[0].at)
             facts += advance(scheduler, engine, events)
             if progress is not None:
                 progress(len(scheduler.state.ended))
         journal = MemoryJournal(*facts)
         cpu_s = time.process_time() - started
     if services is None:
-        return Outcome(scheduler, journal, cpu_s)
-    return Outcome(scheduler, journal, cpu_s, services.figures(), measure_occupancy(facts))
+        return Outcome(scheduler, journal, cpu_s, teams=watch)
+    return Outcome(scheduler, journal, cpu_s, services.figures(), measure_occupancy(facts), watch)
 
 
 def advance(scheduler: Scheduler, engine: Engine, events: Sequence[Event]) -> list[Fact]:
@@ -148,8 +156,10 @@ def _engine(setting: Setting, policy: Policy, state: State, faults: Faults, cras
         costs = real = RealCosts(jobs, speed, setting.checkpoint_interval_s, estimates, crashes)
         if setting.services:
             services = SimulatedServices(setting.services)
-            return ServingEngine(setting.nodes, setting.jobs, real, estimates, faults, services=services, state=state)
-    return Engine(setting.nodes, setting.jobs, costs, estimates, faults)
+            return ServingEngine(
+                setting.nodes, setting.jobs, real, estimates, faults, setting.teams, services=services, state=state
+            )
+    return Engine(setting.nodes, setting.jobs, costs, estimates, faults, setting.teams)
 
 
 def _faults(setting: Setting) -> Faults:

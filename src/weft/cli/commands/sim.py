@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from weft.cli import render, tables, workload_flags
 from weft.cli.tables import Cell
-from weft.cli.views import figures, services
+from weft.cli.views import figures, services, team_figures
 from weft.errors import InputError, UnknownName, nearest
 
 if TYPE_CHECKING:
@@ -154,7 +154,9 @@ def _print(args: argparse.Namespace, work: LoadedWorkload, measured: Measurement
         pairs = [*((key, Cell(str(value), raw=value)) for key, value in about.items()), *pairs]
         keys = [*about, *keys]
     tables.print_pairs(pairs, args.color, title=title, keys=keys)
-    for caption, columns, rows in services.tables_of([(values["policy"], values)], with_policy=False):
+    trials = [(values["policy"], values)]
+    tables_of = (services.tables_of, team_figures.tables_of)
+    for caption, columns, rows in [each for make in tables_of for each in make(trials, with_policy=False)]:
         print()
         tables.print_table(columns, rows, args.color, title=caption)
     if args.out is not None and render.is_for_person(args.color):

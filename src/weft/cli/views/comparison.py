@@ -7,7 +7,7 @@ from typing import Final
 
 from weft.cli import render
 from weft.cli.tables import Cell, Column, print_table
-from weft.cli.views import figures, services
+from weft.cli.views import figures, services, team_figures
 from weft.compare.comparison import Comparison, PolicyResult
 from weft.report.page import Cell as PageCell
 from weft.report.page import Table
@@ -77,9 +77,9 @@ def _tables(comparison: Comparison, base: Outcome | None) -> list[tuple[str, Col
 
 
 def _services(comparison: Comparison) -> list[services.Tabled]:
-    """Return the tables of services with the first seed."""
+    """Return the tables of services and of teams with the first seed."""
     trials = [(result.policy, result.trials[0]) for result in comparison.results if not result.error]
-    return services.tables_of(trials, with_policy=True)
+    return services.tables_of(trials, with_policy=True) + team_figures.tables_of(trials, with_policy=True)
 
 
 def _title(comparison: Comparison) -> str:
