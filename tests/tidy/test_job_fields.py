@@ -21,7 +21,7 @@ from weft.jobspec.fields import ALIASES, BY_KEY, CARRIED, FIELDS, READABLE, SETT
 from weft.jobspec.python import as_text
 from weft.jobspec.readers import Given
 from weft.jobspec.taskfile import KEYS
-from weft.model import Edited, Gpu, Held, Job, Node, Submitted, Task
+from weft.model import Edited, Gpu, Held, Job, Node, Submitted, Task, Team, TeamSet
 from weft.model.node import CONTAINERS
 from weft.server.auth.identity import Caller
 from weft.server.backends.local import launch_spec
@@ -59,6 +59,7 @@ class Server:
             numbers.set_numbers(node.id, [0, 1])
         self.numbers = numbers
         self.commands = JobCommands(self.rig.scheduler, ClusterRules(self.rig.state, numbers))
+        self.rig.tell(TeamSet(self.rig.now, Team("one")), TeamSet(self.rig.now, Team("two")))
         for name in ("first", "second"):
             self.submit(JobSpec(name=name, command=["true"], hold=True))
 

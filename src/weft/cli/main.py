@@ -53,6 +53,7 @@ GROUPS: Final[dict[str, dict[str, Command]]] = {
         "attach": Command("open the tmux session of a job"),
         "clean": Command("delete ended jobs and their logs"),
         "group": Command("list groups of jobs, limit how many jobs of a group run"),
+        "team": Command("let teams own GPUs, and lend them while they are idle"),
         "workspace": Command("run the configs of a folder, each in a tmux session", ("ws",)),
     },
     "look": {

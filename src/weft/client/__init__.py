@@ -193,6 +193,10 @@ class Client:
 
         return self._query(GroupsView, m.QueryRequest(what="groups"))
 
+    def list_all(self, view: type[V], what: str) -> V:
+        """Return all things of a kind that needs no filter, such as teams."""
+        return self._query(view, m.QueryRequest(what=what))
+
     def pools(self) -> PoolsView:
         from weft.wire.views.pools import PoolsView
 

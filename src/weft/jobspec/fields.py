@@ -195,6 +195,10 @@ FIELDS: Final[tuple[Field, ...]] = (
         flag=Flag(("--group", "-p", "--partition"), "its group, to list, limit and pause jobs together", "G"),
     ),
     Field(
+        "team", ("one", "two"), readers.one(readers.line), "task.team", settable=True,
+        flag=Flag(("-A", "--team"), "the team whose GPUs it may use (default: yours)", "TEAM"),
+    ),
+    Field(
         "compat", ("batch", "slurm"), readers.one(readers.compat), "task.compat", launch="compat",
         flag=Flag(("--compat",), "slurm: set all of Slurm's variables (batch scripts: those about the job)", "slurm"),
     ),
@@ -275,6 +279,7 @@ class Keys(TypedDict, total=False):
     error: str
     comment: str
     group: str
+    team: str
     compat: str
     stages: str
     image: str

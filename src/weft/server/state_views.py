@@ -68,6 +68,7 @@ def _fields(job: JobState, now: Seconds, reason: str, progress: ProgressView | N
         "exit_code": job.code if job.status in ENDED else None,
         "progress": progress,
         "group": job.job.group,
+        "team": job.job.team,
     }
 
 

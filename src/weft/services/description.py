@@ -8,12 +8,12 @@ from typing import Final
 
 from weft.inputs.quantities import check_name, parse_duration, parse_megabytes, parse_share
 from weft.inputs.yaml import YamlMapping, YamlValue
-from weft.model import Health, Job, PerRank, RoutingRule, ScaleRule, Service, Share, Timeouts, UpdateRule
+from weft.model import Health, Job, PerRank, RoutingRule, ScaleRule, Service, Share, Task, Timeouts, UpdateRule
 from weft.plugins import registry
 
 KEYS: Final = (
     "service", "gpus", "share", "memory", "replicas", "scale", "slo", "concurrency", "health", "timeouts", "update",
-    "retry", "max_queue", "balance", "user",
+    "retry", "max_queue", "balance", "user", "team",
 )  # fmt: skip
 LIVE_KEYS: Final = (
     "run", "model", "params", "env", "chdir", "cpus", "mem", "grace", "models", "llm", "image", "build",
@@ -35,6 +35,7 @@ def read_service(entry: YamlMapping, *, min_gpus: int = 1) -> Service:
     template = Job(
         name.text(), entry.whole("gpus", 1, low=min_gpus, high=MAX_REPLICAS), user=entry.text("user", ""),
         share=_share(entry.get("share")), memory_mb=PerRank(0 if memory is None else _megabytes(memory)),
+        task=Task(team=team) if (team := entry.text("team", "")) else None,
     )  # fmt: skip
     usual = RoutingRule()
     return Service(

@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 
 from support.builders import Rig, grid
+from weft.core.state.teams import Teams
 from weft.errors import InputError
+from weft.server.auth.identity import Caller
 from weft.server.gpu_numbers import GpuNumbers
 from weft.server.jobs.admission import ClusterRules
 from weft.server.jobs.builder import JobBuilder
@@ -19,9 +21,9 @@ KB = 1 << 10
 
 
 def build(blobs: Path | None = None, *, dry_run: bool = False, env: Any = (), **fields: Any) -> None:
-    builder = JobBuilder(ClusterRules(Rig("fifo", grid(1, 1)).state, GpuNumbers(), blobs))
+    builder = JobBuilder(ClusterRules(Rig("fifo", grid(1, 1)).state, GpuNumbers(), blobs), Teams())
     request = SubmitRequest(jobs=[JobSpec(**{"command": ["true"], **fields})], env=env, dry_run=dry_run)
-    at_once(builder.build(request, 1, lambda _: [], "ada"))
+    at_once(builder.build(request, 1, lambda _: [], Caller("ada", "user")))
 
 
 def variable(name: str, value: str = "x") -> list[Variable]:

@@ -11,6 +11,7 @@ from support.builders import Rig, grid
 from weft.errors import InputError
 from weft.model import Job, Share, Task
 from weft.model.node import CONTAINERS
+from weft.server.auth.identity import Caller
 from weft.server.gpu_numbers import GpuNumbers
 from weft.server.jobs.admission import ClusterRules
 from weft.server.jobs.builder import JobBuilder
@@ -23,12 +24,14 @@ def builder(*, containers: bool = True) -> JobBuilder:
     rig, numbers = Rig("fifo", nodes), GpuNumbers()
     numbers.set_numbers("n0", [0, 1])
     numbers.set_numbers("n1", [4, 6])
-    return JobBuilder(ClusterRules(rig.state, numbers))
+    return JobBuilder(ClusterRules(rig.state, numbers), rig.state.teams)
 
 
 def made(*, containers: bool = True, **fields: Any) -> Job:
     spec = JobSpec(command=["true"], **fields)
-    batch = at_once(builder(containers=containers).build(SubmitRequest(jobs=[spec]), 1, lambda _: [], "ada"))
+    batch = at_once(
+        builder(containers=containers).build(SubmitRequest(jobs=[spec]), 1, lambda _: [], Caller("ada", "user"))
+    )
     ((job, _),) = batch.jobs()
     return job
 

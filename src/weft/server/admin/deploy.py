@@ -164,7 +164,7 @@ def _command(entry: YamlMapping) -> Given:
 def _template(controller: Controller, entry: YamlMapping, service: Service, request: DeployRequest, who: Caller) -> Job:
     """Return the job that replicas are made from, built and checked as jobs of users are."""
     given: dict[str, Given] = {"command": _command(entry), "name": service.name}
-    for key in ("gpus", "memory", "share", "chdir", "cpus", "mem", "grace", "image", "runtime"):
+    for key in ("gpus", "memory", "share", "chdir", "cpus", "mem", "grace", "image", "runtime", "team"):
         if key == "share":
             share = service.template.share
             given |= {} if share.request >= 1 else {"share": f"{share.request:g}/{share.limit:g}"}

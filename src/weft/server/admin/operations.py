@@ -15,7 +15,8 @@ from weft.errors import InputError, UnknownName
 from weft.journal import Journal
 from weft.model import AdminAction, Cancelled, Event, GroupLimited, Paused, Resumed, Undeployed, Wake
 from weft.model.status import Reason
-from weft.server.admin import drain, pools, reconfigure
+from weft.model.team_facts import TeamEvent
+from weft.server.admin import drain, pools, reconfigure, teams
 from weft.server.admin.guarantees import ADVISORY, ENFORCED
 from weft.server.admin.profiles import store_profile
 from weft.server.auth.identity import Caller
@@ -39,6 +40,7 @@ from weft.wire.views.operations import (
 )
 from weft.wire.views.pools import PoolAnswer, PoolScriptView
 from weft.wire.views.profiles import StoredProfileView
+from weft.wire.views.teams import TeamsChangedView
 
 MAX_OPTION_CHARS: Final = 4096
 KILL_TIMEOUT_S: Final = 10.0
@@ -79,6 +81,19 @@ async def _group(request: AdminRequest) -> GroupSettingsView:
 
     await request.journal(make)
     return GroupSettingsView(group=found[0].group, jobs=found[0].jobs, paused=found[0].paused)
+
+
+async def _team(request: AdminRequest) -> TeamsChangedView:
+    """Add, change or remove teams."""
+    state = request.controller.scheduler.state
+    found: list[TeamEvent] = []
+
+    def make(now: float) -> Sequence[Event]:
+        found[:] = teams.events_of(state, request.verb, request.options, now)
+        return found
+
+    await request.journal(make)
+    return teams.changes_view(state, found)
 
 
 async def _pause(request: AdminRequest) -> PausedView | GroupSettingsView:
@@ -297,5 +312,6 @@ VERBS: Final[dict[str, Callable[[AdminRequest], Awaitable[Answer]]]] = {
     "group": _group, "pause": _pause, "resume": _resume, "drain": _drain, "undrain": _drain, "cordon": _drain,
     "uncordon": _drain, "policy": _policy, "interval": _interval, "pass": _pass, "set": _set, "dump": _dump,
     "doctor": _doctor, "shutdown": _shutdown, "profile": _profile, "pool-script": _pool_script,
+    **dict.fromkeys(("team-add", "team-set", "team-remove", "team-apply"), _team),
     **dict.fromkeys(("pool-add", "pool-set", "pool-pause", "pool-resume", "pool-remove", "pool-try"), _pool),
 }  # fmt: skip

@@ -17,6 +17,7 @@ from weft.model import JobId, NodeId
 from weft.model.slots import format_slots
 from weft.model.status import ENDED, Reason
 from weft.server.admin.profiles import profile_views
+from weft.server.admin.teams import team_views
 from weft.server.api.arrays import ArrayTally, count_tasks, main_task, tasks_of
 from weft.server.api.filters import JobFilter
 from weft.server.api.services import service_views
@@ -48,6 +49,7 @@ from weft.wire.views.pools import PoolsView
 from weft.wire.views.profiles import ProfilesView
 from weft.wire.views.services import ServicesView
 from weft.wire.views.sweeps import SweepsView
+from weft.wire.views.teams import TeamsView
 from weft.wire.views.timestamps import iso
 from weft.wire.views.weaves import WeavesView
 
@@ -76,7 +78,7 @@ class Queries:
     def answer(self, request: QueryRequest) -> QueryAnswer:
         what = {
             "queue": self._queue, "job": self._jobs, "history": self._history, "gpus": self._gpus, "nodes": self._nodes,
-            "groups": self._groups, "weaves": self._weaves, "profiles": self._profiles,
+            "groups": self._groups, "teams": self._teams, "weaves": self._weaves, "profiles": self._profiles,
             "pools": self._pools,
             "services": self._services, "sweeps": self._sweeps,
         }  # fmt: skip
@@ -264,6 +266,9 @@ class Queries:
 
     def _gpus(self, _request: QueryRequest) -> GpusView:
         return GpusView(**self._head, gpus=gpu_views(self._state, self._controller.inventory.readings(), self._numbers))
+
+    def _teams(self, _request: QueryRequest) -> TeamsView:
+        return TeamsView(**self._head, teams=team_views(self._state))
 
     def _groups(self, _request: QueryRequest) -> GroupsView:
         return GroupsView(**self._head, groups=group_views(self._state))

@@ -13,6 +13,7 @@ from prometheus_client.metrics_core import Metric
 from weft.core.state.job import JobState
 from weft.model import Decision, Event
 from weft.model.status import Reason
+from weft.server.admin.teams import team_views
 from weft.server.controller import Controller
 from weft.server.http.job_counters import JobCounters, UserFigures
 from weft.server.process.event_loop import current_turns
@@ -23,6 +24,7 @@ ACTIVE: Final = ("blocked", "held", "waiting", "starting", "running", "stopping"
 ENDED: Final = ("done", "failed", "cancelled")
 WEAVE_SIZES: Final = (1, 2, 3, 4)
 """Sizes that are always listed. A weave whose other members have ended has a size of 1."""
+TEAM_GPUS: Final = ("held", "borrowed", "guaranteed", "max")
 Sample = tuple[dict[str, str], float]
 
 
@@ -94,6 +96,7 @@ class _State:
         controller = self._controller
         yield from _jobs(controller)
         yield from _users(self._counters.by_user(controller.scheduler.state.jobs.values()))
+        yield from _teams(controller)
         yield from _gpus(controller)
         yield from _weaves(controller)
         agents = Count(each.state for each in controller.inventory.nodes().values())
@@ -167,6 +170,30 @@ def _users(figures: UserFigures) -> Iterator[Metric]:
         "weft_user_gpus_busy",
         "GPUs that the jobs of each user hold.",
         (({"user": u}, f[2]) for u, f in figures.items()),
+    )
+
+
+def _teams(controller: Controller) -> Iterator[Metric]:
+    state = controller.scheduler.state
+    views = team_views(state) if state.teams.by_name else []
+    yield _gauge(
+        "weft_team_gpus",
+        "GPUs of each team: held, of these borrowed, guaranteed, and the most that it may hold.",
+        (
+            ({"team": each.team, "kind": kind}, gpus)
+            for each in views
+            for kind, gpus in zip(TEAM_GPUS, (each.held, each.borrowed, each.guaranteed, each.max), strict=True)
+            if gpus is not None
+        ),
+    )
+    yield _gauge(
+        "weft_team_jobs",
+        "Jobs of each team that have not ended.",
+        (
+            ({"team": each.team, "state": name}, count)
+            for each in views
+            for name, count in (("active", each.running), ("waiting", each.waiting))
+        ),
     )
 
 

@@ -13,7 +13,8 @@ from typing import Final, Protocol
 from weft.core.planning.feasibility import Feasible
 from weft.core.ports import Placement
 from weft.core.state.state import State
-from weft.errors import InputError
+from weft.core.state.teams import Teams
+from weft.errors import InputError, NotPermitted, UnknownName
 from weft.journal.postgres.blobs import BlobTable
 from weft.model import Job, Node, NodeId, Task
 from weft.model.node import CONTAINERS
@@ -23,6 +24,18 @@ from weft.server.gpu_numbers import GpuNumbers
 MAX_GPUS: Final = 100_000
 MAX_MB: Final = 1 << 40
 MAX_CPUS: Final = 1 << 20
+
+
+def check_team(teams: Teams, name: str, user: str, *, is_admin: bool = False) -> None:
+    """Raise unless a user may submit jobs for this team: as a member of it, or of its department, or as an admin. A
+    team without members is open to all users."""
+    if name not in teams.by_name:
+        if not teams.by_name:
+            raise InputError(f"there is no team {name[:80]!r}", hint="weft team add NAME adds one", key="team")
+        raise UnknownName("team", name[:80], teams.by_name)
+    members = [member for each in teams.path(name) for member in teams.by_name[each].members]
+    if members and user not in members and not is_admin:
+        raise NotPermitted(f"{user} is no member of team {name}\n  weft team list shows the members of teams")
 
 
 class AdmissionRules(Protocol):

@@ -9,13 +9,15 @@ from itertools import chain
 from typing import Any, Final
 
 from weft.core.admission import problem_of
+from weft.core.state.teams import Teams
 from weft.errors import InputError, NotFound
 from weft.inputs.quantities import parse_array, parse_whole_or_none
 from weft.jobspec import dependencies
 from weft.jobspec.fields import Field
 from weft.jobspec.job_names import default_name
 from weft.model import Job, JobId, Task
-from weft.server.jobs.admission import AdmissionRules
+from weft.server.auth.identity import Caller
+from weft.server.jobs.admission import AdmissionRules, check_team
 from weft.server.jobs.batch import Batch, JobTemplate
 from weft.server.jobs.dependencies import sort_by_dependencies
 from weft.server.jobs.edit import JobEditor, values_of
@@ -41,11 +43,12 @@ Resolve = Callable[[str], list[JobId]]
 class JobBuilder:
     """Builds jobs from specs, and checks them."""
 
-    def __init__(self, rules: AdmissionRules) -> None:
-        self._rules, self._editor = rules, JobEditor(rules)
+    def __init__(self, rules: AdmissionRules, teams: Teams) -> None:
+        self._rules, self._editor, self._teams = rules, JobEditor(rules), teams
 
-    def build(self, request: SubmitRequest, first_id: int, resolve: Resolve, user: str) -> Steps[Batch]:
+    def build(self, request: SubmitRequest, first_id: int, resolve: Resolve, who: Caller) -> Steps[Batch]:
         """Return the jobs of a request of this user. Raise if any spec is invalid."""
+        user = who.user
         if not request.jobs:
             raise InputError("no job in the request")
         self._rules.begin()
@@ -56,6 +59,8 @@ class JobBuilder:
         count = 0
         for at, spec in enumerate(request.jobs):
             try:
+                if spec.team:
+                    check_team(self._teams, spec.team, who.user, is_admin=who.role == "admin")
                 made.append(self._template(spec, request, str(first_id + at), user, env, env_bytes))
             except InputError as error:
                 raise error.at(index=at) from None
@@ -103,6 +108,7 @@ class JobBuilder:
         values = values_of(spec)
         values["name"] = values.get("name") or default_name(spec.command)
         values["chdir"] = values.get("chdir") or request.chdir
+        values["team"] = values.get("team") or self._teams.team_of(user)
         if spec.image:
             env = ()  # an image has its own variables: the submitter's paths mean nothing there
         values["env"] = tuple({**dict(env), **dict(values["env"])}.items()) if "env" in values else env
@@ -110,6 +116,8 @@ class JobBuilder:
 
     def edit(self, job: Job, spec: JobSpec, fields: Sequence[Field], resolve: Resolve) -> Job:
         """Return the job with these fields as the spec has them; raise if it may not be so."""
+        if any(field.key == "team" for field in fields) and spec.team not in ("", job.team):
+            check_team(self._teams, spec.team, job.user)
         edited = self._editor.edit(job, values_of(spec, fields))
         if any(field.key == "after" for field in fields):
             edited = replace(edited, **_dependencies(spec, edited, resolve))
@@ -126,6 +134,9 @@ class JobBuilder:
         values = values_of(spec)
         values["name"] = values.get("name") or default_name(spec.command)
         values["chdir"] = values.get("chdir") or old.chdir
+        if spec.team not in ("", old.team):
+            check_team(self._teams, spec.team, job.user)
+        values["team"] = spec.team or self._teams.team_of(job.user)
         values["env"] = tuple({**dict(old.env), **dict(values.get("env", ()))}.items())
         if not job.gpus and not job.cpus:  # --cpus 0, which the file does not show
             values.setdefault("cpus", 0)

@@ -71,7 +71,7 @@ class JobCommands:
         """For the last requests, what was done for each array."""
         self._arrays: frozenset[str] = frozenset()
         """Arrays of which the present slice of a request has several tasks."""
-        self._scheduler, self._builder = scheduler, JobBuilder(rules)
+        self._scheduler, self._builder = scheduler, JobBuilder(rules, scheduler.state.teams)
         self._keys: dict[tuple[str, str], list[JobId]] = {}
         """The ids that each request with a key was answered with, by user and key. A request may be sent again."""
         self._next_id = max(scheduler.state.highest_id + 1, min_id)
@@ -82,7 +82,7 @@ class JobCommands:
 
     def follow(self, scheduler: Scheduler, rules: AdmissionRules) -> None:
         """Use another scheduler with the same facts."""
-        self._scheduler, self._builder = scheduler, JobBuilder(rules)
+        self._scheduler, self._builder = scheduler, JobBuilder(rules, scheduler.state.teams)
 
     def _register(self, job: Job) -> None:
         number = job.id.partition("_")[0]
@@ -134,7 +134,7 @@ class JobCommands:
         self._next_id += len(request.jobs)
         batch = None
         try:
-            found = yield from self._builder.build(request, first, lambda ref: self._resolve(ref, user), user)
+            found = yield from self._builder.build(request, first, lambda ref: self._resolve(ref, user), who)
             if self._quotas is not None:
                 jobs = [each.job for each in found.templates]
                 self._quotas.check(user, jobs, self._users(), found.count - len(jobs) + request.other_jobs)

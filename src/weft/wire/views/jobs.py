@@ -126,6 +126,7 @@ class JobView(View):
     exit_code: int | None = None
     progress: ProgressView | None = None
     group: str = ""
+    team: str = ""
     depends_on: Sequence[str] | None = None
     """The jobs that it comes after, for the table of the queue. Left out elsewhere."""
     tasks: Mapping[str, int] | None = None
@@ -152,6 +153,7 @@ class JobFields(TypedDict):
     exit_code: int | None
     progress: ProgressView | None
     group: str
+    team: str
     depends_on: NotRequired[Sequence[str] | None]
     tasks: NotRequired[Mapping[str, int] | None]
 
