@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from weft.wire.views.nodes import GpusView, NodesView
     from weft.wire.views.operations import Operation
     from weft.wire.views.pools import PoolsView
-    from weft.wire.views.profiles import ProfilesView
     from weft.wire.views.services import DeployedView, ServicesView
     from weft.wire.views.sweeps import SweepsView
     from weft.wire.views.weaves import WeavesView
@@ -183,18 +182,13 @@ class Client:
     def report_loads(self, report: m.LoadReport) -> None:
         self._call("ReportLoads", report)
 
-    def profiles(self) -> ProfilesView:
-        from weft.wire.views.profiles import ProfilesView
-
-        return self._query(ProfilesView, m.QueryRequest(what="profiles"))
-
     def groups(self) -> GroupsView:
         from weft.wire.views.groups import GroupsView
 
         return self._query(GroupsView, m.QueryRequest(what="groups"))
 
     def list_all(self, view: type[V], what: str) -> V:
-        """Return all things of a kind that needs no filter, such as teams."""
+        """Return all things of a kind that needs no filter, such as profiles and teams."""
         return self._query(view, m.QueryRequest(what=what))
 
     def pools(self) -> PoolsView:

@@ -19,8 +19,8 @@ class JobState:
         "draining_since", "ended_at", "exclusive", "failed_node", "failed_rank", "failures", "first_start", "gpus",
         "held", "held_why", "id", "job", "key", "key_changed_at", "leaving", "lost", "measured_mb", "moves",
         "over_group_limit", "over_quota", "place", "placed", "predicted_s", "preemptions", "rate", "rate_since",
-        "ready_at", "reclaimed_at", "releasing", "remaining_s", "reported", "requeues", "reserved", "run", "seq", "shape",
-        "share", "slots", "started_at", "status", "stop_why", "submitted_at", "suspended", "tie_breaker",
+        "ready_at", "reclaimed_at", "releasing", "remaining_s", "reported", "requeues", "reserved", "run", "seq",
+        "shape", "share", "slots", "started_at", "status", "stop_why", "submitted_at", "suspended", "tie_breaker",
         "unmet_dependencies", "unwoven", "waiting_since", "wanted_share", "weave", "why", "worked_s", "woven_at",
     )  # fmt: skip
 

@@ -22,7 +22,7 @@ def run(args: argparse.Namespace) -> int:
         found = ProfilesView()
     else:
         with client:
-            found = client.profiles()
+            found = client.list_all(ProfilesView, "profiles")
     if args.json:
         render.print_json(found)
         return 0

@@ -20,9 +20,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from weft.wire.views.base import replace_fields
+    from weft.wire.views.profiles import ProfilesView
 
     with connection.connect(args.scheduler) as client:
-        found = client.profiles()
+        found = client.list_all(ProfilesView, "profiles")
     chosen = [each for each in found.profiles if each.key == args.key]
     if not chosen:
         keys = list(dict.fromkeys(each.key for each in found.profiles))
