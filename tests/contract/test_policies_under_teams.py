@@ -1,4 +1,4 @@
-"""What holds for every policy while teams share the GPUs."""
+"""The contract of every policy while teams share the GPUs."""
 
 from __future__ import annotations
 

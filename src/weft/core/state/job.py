@@ -70,8 +70,6 @@ class JobState:
         self.predicted_s: float | None = None
         """The seconds that similar jobs took, as of its last start; None: unknown, or it declares its own."""
         self.preemptions = self.failures = self.moves = self.requeues = 0
-        self.reclaimed_at: Seconds | None = None
-        """When a team last took back the GPUs that the job had borrowed."""
         self.delays = 0
         """The number of consecutive runs, up to the last, that asked for a delay of the next."""
         self.begin_at: Seconds | None = None
@@ -86,6 +84,8 @@ class JobState:
         """Its place in the order of the scheduler, which alone reads and writes it."""
 
     def _init_outcome(self) -> None:
+        self.reclaimed_at: Seconds | None = None
+        """When a team last took back the GPUs that the job had borrowed."""
         self.code: int | None = None
         """The exit code of its last run."""
         self.failed_rank: int | None = None
