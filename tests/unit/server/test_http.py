@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from weft.core.state.teams import Teams
 from weft.errors import WeftError
 from weft.server.http import listener
 from weft.server.http.app import Web
@@ -42,7 +43,7 @@ def controller(policy_error: str = "") -> Any:
     resources = SimpleNamespace(nodes=[room])
     active = {name: SimpleNamespace(id=name, weave=("3", "4"), woven_at=1.0) for name in "34"}
     state = SimpleNamespace(
-        jobs=jobs, active=active, ended=ended, now=3.0, paused={}, closed={}, resources=resources
+        jobs=jobs, active=active, ended=ended, now=3.0, paused={}, closed={}, resources=resources, teams=Teams()
     )  # fmt: skip
     readings = {
         ("n1", 0): GpuUsage(used_mb=12_345_678, utilisation=30.0),

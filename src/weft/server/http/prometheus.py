@@ -175,7 +175,9 @@ def _users(figures: UserFigures) -> Iterator[Metric]:
 
 def _teams(controller: Controller) -> Iterator[Metric]:
     state = controller.scheduler.state
-    views = team_views(state) if state.teams.by_name else []
+    if not state.teams.by_name:
+        return
+    views = team_views(state)
     yield _gauge(
         "weft_team_gpus",
         "GPUs of each team: held, of these borrowed, guaranteed, and the most that it may hold.",
