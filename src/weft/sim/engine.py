@@ -91,8 +91,8 @@ class Engine:
 
     def instants(self) -> Iterator[list[Event]]:
         """Yield the events of each instant; those that result from decisions at the same instant in further lists."""
-        now = 0.0
-        yield [*(NodeJoined(now, node) for node in self._nodes), *(TeamSet(now, team) for team in self._teams)]
+        now, events = self._opening()
+        yield events
         settle, observes = self._costs.settle, self._observes
         while True:
             if self._at_once:
@@ -107,6 +107,11 @@ class Engine:
             if observes:
                 self._estimates.observe(events)
             yield events
+
+    def _opening(self) -> tuple[Seconds, list[Event]]:
+        """Return the first instant and its events."""
+        joined = (NodeJoined(0.0, node) for node in self._nodes)
+        return 0.0, [*joined, *(TeamSet(0.0, team) for team in self._teams)]
 
     def execute(self, decision: Decision) -> None:
         kind = type(decision)

@@ -56,6 +56,24 @@ class RealCosts:
         self._push(run, start.at + job.profile.start_s if job.profile is not None else start.at)
         return NO_EVENTS
 
+    def resume(self, start: Start, left: float, done: float, begins_at: Seconds | None = None) -> None:
+        """Continue a run that began before the simulation, with this work left and this work done since its start.
+
+        `begins_at`: when it begins to work; None: it works already. Call `resume_all` after the last of these."""
+        self._runs[start.job] = run = Run(self._jobs[start.job].job, start, left, 0.0)
+        run.started, self._left[start.job] = begins_at is None, left + done
+        if self._sharing:
+            self._speed.arrive(run)
+        if begins_at is not None:
+            self._push(run, begins_at)
+
+    def resume_all(self, now: Seconds) -> None:
+        """Let the runs that work already go on from now, at the pace that their neighbours allow."""
+        for run in self._runs.values():
+            if run.started:
+                run.since, run.pace = now, self._pace(run)
+                self._push(run, self._end(run, now))
+
     def stop(self, stop: Stop) -> list[Event]:
         """End the run at once. It keeps the work up to its last checkpoint."""
         run = self._runs[stop.job]
