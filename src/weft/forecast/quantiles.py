@@ -1,0 +1,139 @@
+"""Forecasts per job: when it starts and ends, as quantiles over the samples."""
+
+from __future__ import annotations
+
+import math
+import random
+from array import array
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from weft.core.scheduler import Scheduler
+from weft.core.state.job import JobState
+from weft.forecast.arrivals import Arrivals
+from weft.forecast.branches import run_branches
+from weft.forecast.forward import MEASURED, Costs, run_forward, unfinished_jobs
+from weft.forecast.remaining import Basis, Ground, RemainingTimes, remaining_times
+from weft.model import Event, JobId, Seconds
+
+SAMPLES: Final = 30
+SEED: Final = 0
+NEVER: Final = math.inf
+
+
+@dataclass(frozen=True, slots=True)
+class Quantiles:
+    """The median and the 90 % quantile of a time; None: unknown, or not within any horizon."""
+
+    p50: Seconds | None = None
+    p90: Seconds | None = None
+
+
+UNKNOWN: Final = Quantiles()
+
+
+@dataclass(frozen=True, slots=True)
+class JobForecast:
+    job: JobId
+    user: str
+    waits: bool
+    """False: it runs, and has no start to forecast."""
+    start: Quantiles
+    end: Quantiles
+    basis: Basis
+    """The ground of the estimate of its duration."""
+    similar: int = 0
+    """The number of finished jobs that this is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Forecast:
+    at: Seconds
+    samples: int
+    jobs: Mapping[JobId, JobForecast]
+    unknown: int
+    """Jobs of which no duration is known: while they run, what waits for their GPUs has no estimate."""
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """The parameters of sampling. The same seed and state give the same draws, also after a change of the state."""
+
+    samples: int = SAMPLES
+    seed: int = SEED
+    budget_s: float = math.inf
+    """CPU seconds after which no further sample is made."""
+    costs: Costs = MEASURED
+    arrivals: bool = True
+    """Let jobs arrive as in the recent past; False: none arrive."""
+    until_started: Collection[JobId] | None = None
+    """End each sample once these jobs have started; None: when all have ended."""
+
+
+Changes = Callable[[Scheduler, Seconds], Sequence[Event]]
+
+
+def no_changes(_scheduler: Scheduler, _now: Seconds) -> Sequence[Event]:
+    return ()
+
+
+def forecast(
+    scheduler: Scheduler,
+    now: Seconds,
+    sampling: Sampling | None = None,
+    *,
+    changes: Changes = no_changes,
+    changed: Scheduler | None = None,
+    times: RemainingTimes | None = None,
+) -> Forecast:
+    """Return the forecast of all unfinished jobs as of now. It makes copies of this process; nothing changes here.
+
+    `changes` happen first. `changed`: a scheduler with another policy and the same jobs, which runs instead."""
+    sampling = sampling or Sampling()
+    times = times or remaining_times(scheduler.state, now)
+    jobs = unfinished_jobs(scheduler.state)
+    draws = random.Random(sampling.seed)
+    works = [times.draw(jobs, draws) for _ in range(sampling.samples)]
+    arrivals = Arrivals(scheduler.state, now) if sampling.arrivals else None
+    runs = changed or scheduler
+    events = changes(runs, now)
+
+    def run(number: int) -> bytes:
+        later = arrivals.draw(random.Random(f"{sampling.seed}:{number}")) if arrivals is not None else ()
+        course = run_forward(
+            runs, works[number], now, changes=events, arrivals=later, costs=sampling.costs,
+            until_started=sampling.until_started,
+        )  # fmt: skip
+        starts, ends = course.starts.get, course.ends.get
+        return array("d", [each for job in jobs for each in (starts(job.id, NEVER), ends(job.id, NEVER))]).tobytes()
+
+    columns = [array("d", answer) for answer in run_branches(sampling.samples, run, sampling.budget_s)]
+    found = {}
+    unknown = 0
+    for at, job in enumerate(jobs):
+        ground = times.ground(job)
+        unknown += ground.basis == "none"
+        found[job.id] = _job_forecast(job, ground, [(each[2 * at], each[2 * at + 1]) for each in columns])
+    return Forecast(now, len(columns), found, unknown)
+
+
+def _job_forecast(job: JobState, ground: Ground, samples: Sequence[tuple[float, float]]) -> JobForecast:
+    waits = not job.active
+    start = quantiles([start for start, _ in samples]) if waits else UNKNOWN
+    end = quantiles([end for _, end in samples])
+    return JobForecast(job.id, job.job.user, waits, start, end, ground.basis, ground.jobs)
+
+
+def quantiles(times: Sequence[float]) -> Quantiles:
+    """Return the quantiles of sampled times, in which infinity stands for never."""
+    ordered = sorted(times)
+    return Quantiles(_quantile(ordered, 0.5), _quantile(ordered, 0.9))
+
+
+def _quantile(ordered: Sequence[float], share: float) -> float | None:
+    """Return the value that a further sample stays below with this probability; None: it may be infinite."""
+    if not ordered:
+        return None
+    value = ordered[min(math.ceil(share * (len(ordered) + 1)) - 1, len(ordered) - 1)]
+    return None if math.isinf(value) else value

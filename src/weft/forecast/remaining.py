@@ -1,0 +1,199 @@
+"""The remaining times of jobs: as they declare or report, else drawn from the durations of similar jobs.
+
+A job of unknown duration that has run for a time is drawn from the durations that are longer than that. Runs that go on
+count as longer than so far: without them, the long jobs of a kind would be missing until they finish. The most
+similar jobs count first. The fewer of them there are, the more often the draw comes from a wider kind. Within one
+sample, jobs of one kind draw from the same few durations: samples then differ as a whole where little is known.
+"""
+
+from __future__ import annotations
+
+import random
+from bisect import bisect_right
+from collections.abc import Hashable, Iterable, Sequence
+from itertools import islice
+from typing import Final, Literal, NamedTuple
+
+from weft.core.metrics.work import declared_length_s
+from weft.core.state.durations import DurationSamples, kinds_of
+from weft.core.state.job import JobState
+from weft.core.state.state import State
+from weft.model import Job, JobId, Seconds
+from weft.model.status import ENDED
+
+FOREVER_S: Final = 1e12
+"""The remaining time of a job that does not end, or about which nothing is known."""
+MAX_LEARNED_JOBS: Final = 20_000
+"""The latest ended jobs from which durations are learned."""
+WIDER: Final = 2.0
+"""The weight of the wider kind, in durations of the narrower one."""
+ERA_JOBS: Final = 8
+"""The durations of an era: jobs of one kind that finished one after the other."""
+MIN_DRIFTS: Final = 5
+"""With fewer blocks of finished jobs, durations do not drift."""
+MIN_TAIL: Final = 0.02
+"""A job that has outlasted all others may still take up to 1 / MIN_TAIL times as long as so far."""
+TOLERANCE_S: Final = 1.0
+
+Basis = Literal["declared", "limit", "similar", "user", "all", "service", "none"]
+"""The ground of an estimate: the job itself; its time limit; jobs of its user with its name; all jobs of its user; jobs
+of all users; nothing, because a replica does not end; nothing, because no job has finished yet."""
+_LEVELS: Final[tuple[Basis, ...]] = ("similar", "similar", "user", "all")
+
+
+class Ground(NamedTuple):
+    """The ground of the estimate of a job, and the number of finished jobs behind it."""
+
+    basis: Basis
+    jobs: int = 0
+
+
+def learn(state: State) -> DurationSamples:
+    """Return the durations of the latest jobs that are done."""
+    samples, latest = DurationSamples(), list(islice(reversed(state.ended.values()), MAX_LEARNED_JOBS))
+    for job in reversed(latest):
+        if job.status == "done" and job.job.replica is None:
+            samples.learn(job.job, job.attained_s)
+    return samples
+
+
+class RemainingTimes:
+    """Draws the remaining work of jobs as of `now`, in solo seconds."""
+
+    def __init__(self, samples: DurationSamples, now: Seconds, running: Iterable[JobState] = ()) -> None:
+        """`running`: runs that have not ended, of which it is known that they take longer than so far."""
+        self._samples, self._now = samples, now
+        self._running: dict[Hashable, list[float]] = {}
+        for job in running:
+            if job.job.replica is None and not job.suspended:
+                for kind in kinds_of(job.job):
+                    self._running.setdefault(kind, []).append(job.attained(now))
+        for attained_s in self._running.values():
+            attained_s.sort()
+
+    def draw(self, jobs: Iterable[JobState], draws: random.Random) -> dict[JobId, float]:
+        """Return one sample: the work left of each job."""
+        eras = _Eras(self._samples, draws)
+        return {job.id: self._draw(job, draws, eras) for job in jobs if job.status not in ENDED}
+
+    def ground(self, job: JobState) -> Ground:
+        """Return what the estimate of a job rests on."""
+        if job.job.replica is not None:
+            return Ground("service")
+        if self._known(job) is not None:
+            return Ground("declared")
+        for kind, basis in zip(kinds_of(job.job), _LEVELS, strict=True):
+            if known := self._samples.of(kind):
+                return Ground(basis, len(known))
+        return Ground("limit") if _limit_s(job.job) is not None else Ground("none")
+
+    def _known(self, job: JobState) -> float | None:
+        """Return what the job declares or reports to remain; None: nothing, only a limit, or it is overdue."""
+        left_s = job.remaining_s
+        if left_s is None:
+            return None
+        left_s, worked_s = job.remaining(self._now), job.worked(self._now)
+        declared_s = declared_length_s(job.job)
+        reports = declared_s is None or abs(worked_s + left_s - declared_s) > TOLERANCE_S
+        if not reports and declared_s == _limit_s(job.job):
+            return None
+        overdue = left_s <= 0 and declared_s is not None and worked_s > declared_s + TOLERANCE_S
+        return None if overdue else left_s
+
+    def _draw(self, job: JobState, draws: random.Random, eras: _Eras) -> float:
+        if job.job.replica is not None or job.suspended:
+            return FOREVER_S
+        known = self._known(job)
+        if known is not None:
+            return known
+        left_s = self._learned(job, draws, eras)
+        if left_s < FOREVER_S:
+            left_s *= eras.drift
+        limit_s = _limit_s(job.job)
+        if limit_s is None:
+            return left_s
+        run_s = self._now - job.started_at if job.active else 0.0
+        return min(left_s, max(limit_s - run_s, 0.0))
+
+    def _learned(self, job: JobState, draws: random.Random, eras: _Eras) -> float:
+        """Draw from the durations of similar jobs that are longer than the job has run."""
+        attained_s = job.attained(self._now)
+        start_s = job.job.profile.start_s if job.job.profile is not None and not job.active else 0.0
+        last: float | None = None
+        for kind in kinds_of(job.job):
+            longer = eras.count_longer(kind, attained_s)
+            if not longer:
+                continue
+            last = max(self._draw_longer(kind, attained_s, draws, eras) - attained_s - start_s, 0.0)
+            if eras.is_enough(kind, longer):
+                return last
+        if last is not None:
+            return last
+        return attained_s * (1 / max(draws.random(), MIN_TAIL) - 1) if attained_s > 0 else FOREVER_S
+
+    def _draw_longer(self, kind: Hashable, attained_s: float, draws: random.Random, eras: _Eras) -> float:
+        """Draw a duration that is longer. A run that is longer and goes on counts too: the draw is longer than it."""
+        while True:
+            finished, present = eras.count_longer(kind, attained_s), self._running.get(kind, [])
+            running = present[bisect_right(present, attained_s) :]
+            if not finished and not running:
+                return attained_s / max(draws.random(), MIN_TAIL)
+            if draws.random() * (finished + len(running)) < finished:
+                longer = eras.longer(kind, attained_s)
+                return longer[int(draws.random() * len(longer))]
+            attained_s = running[int(draws.random() * len(running))]
+
+
+def remaining_times(state: State, now: Seconds) -> RemainingTimes:
+    """Return the remaining times of the jobs of a state, learned from its ended and running jobs."""
+    return RemainingTimes(learn(state), now, state.active.values())
+
+
+class _Eras:
+    """The durations from which one sample draws: of each kind a few that finished one after the other.
+
+    Jobs that come together take similar times. A sample with the durations of one era of the past is as far off, for
+    all jobs alike, as the next days may be; single durations from anywhere would cancel out."""
+
+    def __init__(self, samples: DurationSamples, draws: random.Random) -> None:
+        self._samples, self._draws = samples, draws
+        drifts = samples.drifts
+        self.drift = drifts[int(draws.random() * len(drifts))] if len(drifts) >= MIN_DRIFTS else 1.0
+        """The factor by which all jobs of the sample take longer, as far off as earlier expectations were."""
+        self._at = draws.random()
+        """The part of the past after which the era begins, for all kinds."""
+        self._eras: dict[Hashable, Sequence[float]] = {}
+        self._enough: dict[tuple[Hashable, int], bool] = {}
+
+    def longer(self, kind: Hashable, attained_s: float) -> Sequence[float]:
+        """Return the durations of the era that are longer, else all of the kind that are longer."""
+        era = self._eras.get(kind)
+        if era is None:
+            era = self._eras[kind] = self._choose(kind)
+        for known in (era, self._samples.of(kind)):
+            if found := known[bisect_right(known, attained_s) :]:
+                return found
+        return ()
+
+    def count_longer(self, kind: Hashable, attained_s: float) -> int:
+        """Return how many durations of the kind are longer."""
+        known = self._samples.of(kind)
+        return len(known) - bisect_right(known, attained_s)
+
+    def _choose(self, kind: Hashable) -> Sequence[float]:
+        known = self._samples.latest(kind)
+        if len(known) <= ERA_JOBS:
+            return self._samples.of(kind)
+        first = int(self._at * len(known))
+        return sorted(known[(first + at) % len(known)] for at in range(ERA_JOBS))
+
+    def is_enough(self, kind: Hashable, count: int) -> bool:
+        """Return whether this sample draws from a kind with so few durations, and not from a wider one."""
+        known = self._enough.get((kind, count))
+        if known is None:
+            known = self._enough[kind, count] = self._draws.random() * (count + WIDER) < count
+        return known
+
+
+def _limit_s(job: Job) -> float | None:
+    return job.task.time_limit_s if job.task is not None else None

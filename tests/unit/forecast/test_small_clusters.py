@@ -1,0 +1,179 @@
+"""Forecasts of small clusters: quantiles, changes, services, and what is not known."""
+
+from __future__ import annotations
+
+from math import inf
+
+import pytest
+
+from support.builders import Rig, node
+from weft.core.state.apply.snapshots import snapshot
+from weft.errors import WeftError
+from weft.forecast.arrivals import MIN_PAST, Arrivals
+from weft.forecast.branches import run_branches
+from weft.forecast.present import simulate_from
+from weft.forecast.quantiles import Quantiles, Sampling, forecast, quantiles
+from weft.forecast.whatif import Change, what_if
+from weft.model import Deployed, Job, Paused, Ready, Service, Share
+
+FEW = Sampling(samples=3)
+
+
+def two_gpus(*jobs: Job, policy: str = "priority") -> Rig:
+    """A node of two GPUs; the jobs come in this order."""
+    rig = Rig(policy, [node(gpus=2)])
+    for job in jobs:
+        rig.submit(job)
+        rig.settle()
+    return rig
+
+
+def test_quantiles_leave_out_no_sample_that_never_happens() -> None:
+    assert quantiles([]) == Quantiles(None, None)
+    assert quantiles([3.0, 1.0, 2.0]) == Quantiles(2.0, 3.0)
+    assert quantiles([1.0, 2.0, inf]) == Quantiles(2.0, None)
+    assert quantiles([1.0, inf, inf]) == Quantiles(None, None)
+    assert quantiles([float(at) for at in range(30)]) == Quantiles(15.0, 27.0)
+
+
+def test_declared_durations_give_one_future() -> None:
+    rig = two_gpus(Job("a", 2, declared_s=100.0), Job("b", 2, declared_s=50.0), Job("c", 2, declared_s=1.0))
+    rig.later(30.0)
+    found = forecast(rig.scheduler, rig.now, FEW).jobs
+    assert found["a"].end == Quantiles(100.0, 100.0)
+    assert not found["a"].waits
+    assert (found["b"].start, found["b"].end) == (Quantiles(100.0, 100.0), Quantiles(150.0, 150.0))
+    assert found["c"].start == Quantiles(150.0, 150.0)
+    assert rig.state.now == 0.0, "the forecast changed the state"
+    assert rig.job("b").waits
+
+
+def test_what_waits_for_an_unknown_run_has_no_estimate() -> None:
+    rig = two_gpus(Job("a", 2), Job("b", 1, declared_s=5.0))
+    found = forecast(rig.scheduler, rig.now, FEW)
+    assert found.unknown == 1
+    assert found.jobs["b"].start == Quantiles()
+    assert found.jobs["a"].basis == "none"
+
+
+def test_a_held_job_and_a_paused_scheduler_have_no_start() -> None:
+    rig = two_gpus(Job("a", 2, declared_s=10.0), Job("b", 1, declared_s=5.0), Job("c", 1, declared_s=5.0))
+    rig.hold("c")
+    assert forecast(rig.scheduler, rig.now, FEW).jobs["c"].start == Quantiles()
+    rig.tell(Paused(rig.now, "Paused", ""))
+    assert forecast(rig.scheduler, rig.now, FEW).jobs["b"].start == Quantiles()
+
+
+def test_a_dependent_job_starts_after_the_other() -> None:
+    rig = two_gpus(Job("a", 1, declared_s=10.0), Job("b", 1, declared_s=5.0, after=("a",)))
+    assert forecast(rig.scheduler, rig.now, FEW).jobs["b"].start == Quantiles(10.0, 10.0)
+
+
+def test_replicas_keep_their_gpus_and_do_not_end() -> None:
+    rig = Rig("priority", [node(gpus=2)])
+    template = Job("", 1, share=Share(1.0, 1.0), command=("serve",))
+    rig.tell(Deployed(0.0, Service("chat", template)))
+    rig.settle()
+    (replica,) = rig.state.active
+    rig.tell(Ready(rig.now, replica, 1))
+    rig.submit(Job("a", 1, declared_s=10.0), Job("b", 1, declared_s=5.0), Job("c", 2, declared_s=5.0))
+    found = forecast(rig.scheduler, rig.now, FEW).jobs
+    assert replica not in found
+    assert found["b"].start == Quantiles(10.0, 10.0)
+    assert found["c"].start == Quantiles()
+
+
+def test_a_stopping_run_frees_its_gpus_at_once() -> None:
+    rig = two_gpus(Job("a", 2, declared_s=100.0), Job("b", 2, declared_s=5.0))
+    rig.cancel("a")
+    assert rig.job("a").releasing
+    assert forecast(rig.scheduler, rig.now, FEW).jobs["b"].start == Quantiles(0.0, 0.0)
+
+
+def test_a_budget_makes_fewer_samples() -> None:
+    rig = two_gpus(Job("a", 2, declared_s=100.0))
+    assert forecast(rig.scheduler, 0.0, Sampling(samples=30, budget_s=0.0)).samples == 5
+
+
+def test_a_branch_that_fails_is_one_error() -> None:
+    def run(_: int) -> bytes:
+        raise ValueError("no such GPU")
+
+    with pytest.raises(WeftError, match="a forecast failed: ValueError: no such GPU"):
+        list(run_branches(3, run))
+
+
+# ---- what if
+
+
+def waiting_rig() -> Rig:
+    return two_gpus(
+        Job("a", 2, user="ada", declared_s=100.0), Job("b", 2, user="bo", declared_s=50.0),
+        Job("c", 2, user="chen", declared_s=10.0),
+    )  # fmt: skip
+
+
+def test_another_node_starts_the_first_job_at_once() -> None:
+    rig = waiting_rig()
+    found = what_if(rig.scheduler, 0.0, Change(add_nodes=(2,)), sampling=FEW)
+    assert (found.waiting, found.before.average_s, found.after.average_s) == (2, 125.0, 25.0)
+    assert (found.before.p90_s, found.after.p90_s) == (150.0, 50.0)
+    assert [(each.user, each.before_s, each.after_s) for each in found.users] == [("bo", 100, 0), ("chen", 150, 50)]
+    assert {each.job for each in found.gain} == {"b", "c"}
+    assert found.lose == ()
+    assert set(rig.state.resources.by_id) == {"n0"}, "the node joined the real cluster"
+
+
+def test_a_cancelled_job_counts_in_neither() -> None:
+    found = what_if(waiting_rig().scheduler, 0.0, Change(cancel=("b", "gone")), sampling=FEW)
+    assert (found.waiting, found.before.average_s, found.after.average_s) == (1, 150.0, 100.0)
+
+
+def test_a_priority_lets_one_gain_and_another_lose() -> None:
+    found = what_if(waiting_rig().scheduler, 0.0, Change(priorities={"c": 10}), sampling=FEW)
+    assert [(each.job, each.before_s, each.after_s) for each in found.gain] == [("c", 150.0, 100.0)]
+    assert [(each.job, each.before_s, each.after_s) for each in found.lose] == [("b", 100.0, 110.0)]
+
+
+def test_another_policy_runs_over_the_same_times() -> None:
+    rig = waiting_rig()
+    other = Rig("sjf")
+    other.scheduler.replay(rig.facts)
+    found = what_if(rig.scheduler, 0.0, Change("sjf"), changed=other.scheduler, sampling=FEW)
+    assert found.after.average_s == pytest.approx((100.0 + 110.0) / 2)
+
+
+# ---- arrivals, and simulations from the present
+
+
+def test_the_recent_past_repeats_with_its_durations() -> None:
+    import random
+
+    rig = Rig("fifo", [node(gpus=1)])
+    for at in range(MIN_PAST):
+        rig.submit(Job(str(at), 1, user="ada"))
+        rig.settle()
+        rig.later(7.0)
+        rig.exit(str(at))
+        rig.later(3.0)
+    later = Arrivals(rig.state, rig.now).draw(random.Random(0))
+    assert len(later) == MIN_PAST
+    assert [each.submit_s for each in later] == sorted(each.submit_s for each in later)
+    assert later[0].submit_s >= rig.now
+    assert {each.work_s for each in later} == {7.0}
+    assert not {each.job.id for each in later} & set(rig.state.jobs)
+    rig.submit(Job("x", 1, declared_s=5.0))
+    assert forecast(rig.scheduler, rig.now, FEW).jobs["x"].end.p50 is not None
+
+
+def test_a_short_past_says_nothing_about_arrivals() -> None:
+    import random
+
+    assert Arrivals(waiting_rig().state, 1.0).draw(random.Random(0)) == []
+
+
+def test_a_simulation_starts_from_a_snapshot_of_the_present() -> None:
+    rig = waiting_rig()
+    found = simulate_from(snapshot(rig.state), "priority")
+    assert [(each.id, each.end) for each in found.record.jobs] == [("a", 100.0), ("b", 150.0), ("c", 160.0)]
+    assert found.gpus == 2
