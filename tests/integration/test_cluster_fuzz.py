@@ -85,6 +85,7 @@ RIGHT: dict[str, list[Any]] = {
     "Change": [m.ChangeRequest(verb=verb, jobs=["@"]) for verb in VERBS[:6]],
     "Query": [m.QueryRequest(what=what, limit=9) for what in ("queue", "job", "history", "gpus", "nodes")],
     "Explain": [m.ExplainRequest(job="@")],
+    "WhatIf": [m.WhatIfRequest(policy="fifo"), m.WhatIfRequest(add_nodes=[8], cancel=["@"])],
     "Logs": [m.LogsRequest(job="@"), m.LogsRequest(job="@", follow=True, lines=3)],
     "Watch": [m.WatchRequest()],
     "History": [m.HistoryRequest()],

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from weft.wire.views.changes import ChangesView
     from weft.wire.views.doctor import SchedulerView
     from weft.wire.views.explain import ExplainView
+    from weft.wire.views.forecasts import WhatIfView
     from weft.wire.views.groups import GroupsView
     from weft.wire.views.jobs import HistoryView, JobDetailView, JobsView, JobView, QueueView
     from weft.wire.views.nodes import GpusView, NodesView
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
 
 V = TypeVar("V", bound="Answer")
 SIGTERM_EXIT_CODE: Final = 143
-PART_BYTES: Final = 256 << 10
 UPLOAD_TIMEOUT_S: Final = 600.0
 """Enough for a large blob over a slow connection."""
 MAX_CANCELLED_JOBS: Final = 10_000
@@ -43,7 +43,7 @@ MAX_CANCELLED_JOBS: Final = 10_000
 CALL_TIMEOUT_S: Final = 60.0
 """Timeout of calls that change something, and of calls in a loop that waits."""
 HISTORY_TIMEOUT_S: Final = 600.0
-"""Timeout of reading a whole journal, which the scheduler does at a low priority."""
+"""Timeout of reading a whole journal and of forecasts, which the scheduler does at a low priority."""
 READ_TIMEOUT_S: Final = 10.0
 """Timeout of calls that only read: a person is waiting for the answer."""
 
@@ -114,11 +114,14 @@ class Client:
         reply: m.ChangeReply = self._call("Change", request)
         return reply
 
-    def queue(self, *, limit: int = 0, arrays: bool = False, **only: Unpack[Filters]) -> QueueView:
+    def queue(
+        self, *, limit: int = 0, arrays: bool = False, forecast: bool = False, **only: Unpack[Filters]
+    ) -> QueueView:
         """Return the jobs that run and wait. With `arrays`, each array is one line."""
         from weft.wire.views.jobs import QueueView
 
-        return self._query(QueueView, m.QueryRequest(what="queue", limit=limit, arrays=arrays, **only))
+        request = m.QueryRequest(what="queue", limit=limit, arrays=arrays, forecast=forecast, **only)
+        return self._query(QueueView, request)
 
     def jobs(
         self, jobs: Sequence[str] = (), *, group: str = "", arrays: bool = False, timeout_s: float = READ_TIMEOUT_S
@@ -196,11 +199,17 @@ class Client:
 
         return self._query(PoolsView, m.QueryRequest(what="pools"))
 
-    def explain(self, job: str) -> ExplainView:
-        """Return why a job waits."""
+    def explain(self, job: str, *, forecast: bool = False) -> ExplainView:
+        """Return why a job waits; with `forecast`, also when it will start and end."""
         from weft.wire.views.explain import ExplainView
 
-        return self._ask(ExplainView, "Explain", m.ExplainRequest(job=job), READ_TIMEOUT_S)
+        return self._ask(ExplainView, "Explain", m.ExplainRequest(job=job, forecast=forecast), READ_TIMEOUT_S)
+
+    def what_if(self, request: m.WhatIfRequest) -> WhatIfView:
+        """Return the present queue under a change, compared with the queue without it."""
+        from weft.wire.views.forecasts import WhatIfView
+
+        return self._ask(WhatIfView, "WhatIf", request, HISTORY_TIMEOUT_S, retry=False)
 
     def operate(self, operation: Operation[V], **options: str) -> V:
         """Perform one of the operations of `weft.wire.views.operations` on the scheduler."""
@@ -320,8 +329,10 @@ class Client:
         """Store a blob and return its name. A blob that the scheduler has already is not sent."""
         from hashlib import sha256
 
+        from weft.client.blob_parts import blob_parts
+
         name = sha256(blob).hexdigest()
-        reply = self._transport.upload("Put", _parts(blob, name), UPLOAD_TIMEOUT_S)
+        reply = self._transport.upload("Put", blob_parts(blob, name), UPLOAD_TIMEOUT_S)
         if reply.sha256 != name:
             raise WeftError(f"the scheduler stored {reply.sha256[:80]!r} instead of {name}\n  {self._transport.advice}")
         return name
@@ -368,12 +379,6 @@ class Client:
 def _request(operation: Operation[Any], options: Mapping[str, str]) -> m.OperateRequest:
     pairs = variables(options.items())
     return m.OperateRequest(verb=operation.verb, options=pairs)
-
-
-def _parts(blob: bytes, name: str) -> Iterator[m.BlobPart]:
-    yield m.BlobPart(sha256=name)
-    for at in range(0, len(blob), PART_BYTES):
-        yield m.BlobPart(bytes=blob[at : at + PART_BYTES])
 
 
 def _transport(where: Paths | Address, credentials: Credentials | None, *, start: bool) -> Transport:

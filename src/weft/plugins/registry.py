@@ -64,6 +64,12 @@ def resolve_alias(spec: str) -> str:
     return f"{ours}:{options}" if options else ours
 
 
+def is_file(spec: str) -> bool:
+    """Return whether a spec names a file, which is executed, and not a registered plugin."""
+    head = spec.partition(":")[0]
+    return head.endswith(".py") or "/" in head
+
+
 def plugin_options(cls: type) -> list[Field[Any]]:
     return [field for field in fields(cls) if field.init and not field.name.startswith("_")]
 
@@ -79,7 +85,7 @@ def _load(kind: str, group: str, spec: str) -> object:
         raise InputError(f"no option after the last colon of {kind} {spec!r}", hint=hint)
     head, *rest = resolve_alias(spec).split(":")
     label = head
-    if head.endswith(".py") or "/" in head:
+    if is_file(head):
         if not rest:
             raise InputError(f"no class named in {spec!r}", hint=f"write {head}:ClassName[:option=value...]")
         cls, label, rest = _load_file(kind, Path(head), rest[0]), f"{head}:{rest[0]}", rest[1:]

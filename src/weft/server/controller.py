@@ -17,6 +17,7 @@ from weft.engines.background import TaskSet
 from weft.errors import Deposed, InputError, JournalError, Refused
 from weft.journal import open_journal
 from weft.server.backends.base import BuildBackend, Host, Order
+from weft.server.forecasts.keeper import ForecastKeeper
 from weft.server.jobs.checkpoints import unsent_report
 from weft.server.jobs.commands import JobCommands
 from weft.server.jobs.progress import Progress
@@ -92,6 +93,7 @@ class Controller:
         self.requests.load(self.scheduler.state.jobs)
         self.commands = self._new_commands()
         self.maintenance = Maintenance(self)
+        self.forecasts = ForecastKeeper(self.journal.url, lambda: self.settings, self.loop.clock.now)
         self.pools = PoolKeeper(self.loop, lambda: self.scheduler, paths.state)
         several_users = ports.admission.quotas is not None
         self.shares = CpuShares(settings.max_cpu_per_user if several_users else 0.0)
@@ -161,6 +163,7 @@ class Controller:
 
     async def close(self) -> None:
         await self.pools.close()
+        await self.forecasts.close()
         await self.requests.close()
         await self.services.close()
         await self.loop.close()

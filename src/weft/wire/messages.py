@@ -77,6 +77,7 @@ if TYPE_CHECKING:
         WatchRequest,
         Weave,
         Welcome,
+        WhatIfRequest,
     )
 
 __all__ = [
@@ -145,6 +146,7 @@ __all__ = [
     "WatchRequest",
     "Weave",
     "Welcome",
+    "WhatIfRequest",
 ]  # fmt: skip
 
 SCHEMA: Final = os.path.join(os.path.dirname(__file__), "weft.binpb")

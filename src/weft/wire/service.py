@@ -68,6 +68,7 @@ SCHEDULER: Final = {
     "Change": Method("ChangeRequest", "ChangeReply"),
     "Query": Method("QueryRequest", "JsonReply"),
     "Explain": Method("ExplainRequest", "JsonReply"),
+    "WhatIf": Method("WhatIfRequest", "JsonReply"),
     "Logs": Method("LogsRequest", "LogChunk", "stream"),
     "Watch": Method("WatchRequest", "FactLine", "stream"),
     "Operate": Method("OperateRequest", "JsonReply"),

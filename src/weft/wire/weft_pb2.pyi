@@ -176,7 +176,7 @@ class ChangeReply(_message.Message):
     def __init__(self, ids: _Optional[_Iterable[str]] = ..., refused: _Optional[_Iterable[_Union[Variable, _Mapping]]] = ...) -> None: ...
 
 class QueryRequest(_message.Message):
-    __slots__ = ("what", "jobs", "limit", "since", "group", "states", "name", "user", "arrays", "skip")
+    __slots__ = ("what", "jobs", "limit", "since", "group", "states", "name", "user", "arrays", "skip", "forecast")
     WHAT_FIELD_NUMBER: _ClassVar[int]
     JOBS_FIELD_NUMBER: _ClassVar[int]
     LIMIT_FIELD_NUMBER: _ClassVar[int]
@@ -187,6 +187,7 @@ class QueryRequest(_message.Message):
     USER_FIELD_NUMBER: _ClassVar[int]
     ARRAYS_FIELD_NUMBER: _ClassVar[int]
     SKIP_FIELD_NUMBER: _ClassVar[int]
+    FORECAST_FIELD_NUMBER: _ClassVar[int]
     what: str
     jobs: _containers.RepeatedScalarFieldContainer[str]
     limit: int
@@ -197,13 +198,28 @@ class QueryRequest(_message.Message):
     user: str
     arrays: bool
     skip: int
-    def __init__(self, what: _Optional[str] = ..., jobs: _Optional[_Iterable[str]] = ..., limit: _Optional[int] = ..., since: _Optional[float] = ..., group: _Optional[str] = ..., states: _Optional[_Iterable[str]] = ..., name: _Optional[str] = ..., user: _Optional[str] = ..., arrays: _Optional[bool] = ..., skip: _Optional[int] = ...) -> None: ...
+    forecast: bool
+    def __init__(self, what: _Optional[str] = ..., jobs: _Optional[_Iterable[str]] = ..., limit: _Optional[int] = ..., since: _Optional[float] = ..., group: _Optional[str] = ..., states: _Optional[_Iterable[str]] = ..., name: _Optional[str] = ..., user: _Optional[str] = ..., arrays: _Optional[bool] = ..., skip: _Optional[int] = ..., forecast: _Optional[bool] = ...) -> None: ...
 
 class ExplainRequest(_message.Message):
-    __slots__ = ("job",)
+    __slots__ = ("job", "forecast")
     JOB_FIELD_NUMBER: _ClassVar[int]
+    FORECAST_FIELD_NUMBER: _ClassVar[int]
     job: str
-    def __init__(self, job: _Optional[str] = ...) -> None: ...
+    forecast: bool
+    def __init__(self, job: _Optional[str] = ..., forecast: _Optional[bool] = ...) -> None: ...
+
+class WhatIfRequest(_message.Message):
+    __slots__ = ("policy", "add_nodes", "cancel", "priorities")
+    POLICY_FIELD_NUMBER: _ClassVar[int]
+    ADD_NODES_FIELD_NUMBER: _ClassVar[int]
+    CANCEL_FIELD_NUMBER: _ClassVar[int]
+    PRIORITIES_FIELD_NUMBER: _ClassVar[int]
+    policy: str
+    add_nodes: _containers.RepeatedScalarFieldContainer[int]
+    cancel: _containers.RepeatedScalarFieldContainer[str]
+    priorities: _containers.RepeatedCompositeFieldContainer[Variable]
+    def __init__(self, policy: _Optional[str] = ..., add_nodes: _Optional[_Iterable[int]] = ..., cancel: _Optional[_Iterable[str]] = ..., priorities: _Optional[_Iterable[_Union[Variable, _Mapping]]] = ...) -> None: ...
 
 class JsonReply(_message.Message):
     __slots__ = ("json",)

@@ -24,6 +24,8 @@ from weft.server.api.services import service_views
 from weft.server.api.sweeps import sweep_views, trial_view
 from weft.server.auth.identity import Caller
 from weft.server.controller import Controller
+from weft.server.forecasts.keeper import ForecastTable
+from weft.server.forecasts.views import forecast_view
 from weft.server.jobs.checkpoints import last_checkpoint
 from weft.server.jobs.groups import group_views
 from weft.server.jobs.job_refs import resolve, resolve_one
@@ -67,11 +69,12 @@ class _Head(TypedDict):
 class Queries:
     """Answers the queries of one user at one moment."""
 
-    def __init__(self, controller: Controller, who: Caller) -> None:
+    def __init__(self, controller: Controller, who: Caller, forecasts: ForecastTable | None = None) -> None:
         self._user, self._is_admin = who.user, who.role == "admin"
         self._controller, self._scheduler = controller, controller.scheduler
         self._state, self._now = controller.scheduler.state, controller.loop.clock.now()
         self._numbers = controller.inventory.numbers
+        self._forecasts = forecasts
         self._reasons = WaitReasons(self._scheduler, self._now)
         self._head: _Head = {"now": iso(self._now), "position": len(controller.journal)}
 
@@ -178,6 +181,8 @@ class Queries:
     def _line(self, job: JobState, first: JobId | None, tally: ArrayTally | None) -> JobView:
         """Return a line of the queue: a job, or all unfinished tasks of an array."""
         row = self._row(job, first)
+        if self._forecasts is not None and job.status not in ENDED:
+            row = extend_view(JobView, row, {"forecast": forecast_view(job, self._state, self._forecasts)})
         if tally is None:
             return row
         if others := job.job.comes_after:

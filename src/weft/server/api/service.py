@@ -9,6 +9,7 @@ from weft.errors import NotPermitted
 from weft.server.admin import deploy
 from weft.server.admin.operations import operate
 from weft.server.api.changes import ChangeFeed
+from weft.server.api.forecasts import latest_table, what_if, with_forecast
 from weft.server.api.histories import Histories
 from weft.server.api.logs import read_log
 from weft.server.api.queries import Queries
@@ -38,6 +39,7 @@ class Service:
         self.methods: dict[str, Callable[[Any], Any]] = {
             "Submit": self._timed(self._submit), "Change": self._timed(self._change),
             "Query": self._timed(self._query), "Explain": self._timed(self._explain),
+            "WhatIf": self._timed(self._what_if),
             "Operate": self._timed(self._operate), "Logs": self._charged(self._logs),
             "Watch": self._charged(self._watch), "History": self._charged(self._history),
             "Deploy": self._timed(self._deploy), "ChangeService": self._timed(self._change_service),
@@ -80,13 +82,19 @@ class Service:
         return reply
 
     async def _query(self, request: m.QueryRequest) -> m.JsonReply:
+        who = caller()
+        table = await latest_table(self._controller) if request.forecast else None
         async with own_turn("query"):
-            answer = Queries(self._controller, caller()).answer(request)
+            answer = Queries(self._controller, who, table).answer(request)
         return m.JsonReply(json=await to_json(answer))
 
     async def _explain(self, request: m.ExplainRequest) -> m.JsonReply:
         async with own_turn("query"):
-            return m.JsonReply(json=encode(Queries(self._controller, caller()).explain_job(request.job)))
+            found = Queries(self._controller, caller()).explain_job(request.job)
+        return m.JsonReply(json=encode(await with_forecast(self._controller, found) if request.forecast else found))
+
+    async def _what_if(self, request: m.WhatIfRequest) -> m.JsonReply:
+        return m.JsonReply(json=encode(await what_if(self._controller, request, caller())))
 
     async def _operate(self, request: m.OperateRequest) -> m.JsonReply:
         who = caller()

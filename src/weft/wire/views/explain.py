@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from weft.model.slots import Renumber, format_message
 from weft.wire.views.base import Answer, View
+from weft.wire.views.forecasts import ForecastView
 
 if TYPE_CHECKING:
     from weft.core.explain import Explanation
@@ -33,8 +34,10 @@ class UnblockView(View):
 
 
 class ExplainView(Answer):
-    PARTS: ClassVar[Mapping[str, type[View]]] = {"reasons": ReasonView, "ahead": AheadView, "unblock": UnblockView}
-    OPTIONAL: ClassVar[Mapping[str, str]] = {"array": "tasks", "tasks": "tasks"}
+    PARTS: ClassVar[Mapping[str, type[View]]] = {
+        "reasons": ReasonView, "ahead": AheadView, "unblock": UnblockView, "forecast": ForecastView,
+    }  # fmt: skip
+    OPTIONAL: ClassVar[Mapping[str, str]] = {"array": "tasks", "tasks": "tasks", "forecast": "forecast"}
 
     now: str | None = None
     name: str = ""
@@ -51,6 +54,8 @@ class ExplainView(Answer):
     """The array that was asked about; `job` is the task that the rest is about."""
     tasks: Mapping[str, int] | None = None
     """The number of tasks of the array in each state."""
+    forecast: ForecastView | None = None
+    """None: it was not asked for, or the job has ended."""
 
 
 def reasons_of(found: Explanation, renumber: Renumber | None = None) -> list[ReasonView]:

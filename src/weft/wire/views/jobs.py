@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, NotRequired, TypedDict
 
 from weft.wire.views.base import Answer, View, field
+from weft.wire.views.forecasts import ForecastView
 
 
 class CheckpointView(View):
@@ -106,7 +107,7 @@ class RunView(View):
 class JobView(View):
     """One line of the queue."""
 
-    PARTS: ClassVar[Mapping[str, type[View]]] = {"progress": ProgressView}
+    PARTS: ClassVar[Mapping[str, type[View]]] = {"progress": ProgressView, "forecast": ForecastView}
 
     id: str = ""
     name: str = ""
@@ -131,6 +132,8 @@ class JobView(View):
     """The jobs that it comes after, for the table of the queue. Left out elsewhere."""
     tasks: Mapping[str, int] | None = None
     """For an array as one line: how many of its tasks are in each state. Left out for a job."""
+    forecast: ForecastView | None = None
+    """When the job is expected to start and end. Left out unless it was asked for."""
 
 
 class JobFields(TypedDict):
@@ -156,6 +159,7 @@ class JobFields(TypedDict):
     team: str
     depends_on: NotRequired[Sequence[str] | None]
     tasks: NotRequired[Mapping[str, int] | None]
+    forecast: NotRequired[ForecastView | None]
 
 
 class JobDetailView(JobView):
@@ -163,12 +167,13 @@ class JobDetailView(JobView):
 
     PARTS: ClassVar[Mapping[str, type[View]]] = {
         "progress": ProgressView, "checkpoint": CheckpointView, "weave": WeaveOfJobView, "runs": RunView,
+        "forecast": ForecastView,
     }  # fmt: skip
     OPTIONAL: ClassVar[Mapping[str, str]] = {
         "misplaced": "misplaced", "checkpoint": "misplaced", "log": "misplaced",
         "failed_rank": "failed_rank", "failed_node": "failed_rank",
         "tasks": "tasks", "depends_on": "depends_on", "weave": "weave", "unwoven": "unwoven",
-        "series": "series", "runs": "runs",
+        "series": "series", "runs": "runs", "forecast": "forecast",
     }  # fmt: skip
 
     command: Sequence[str] = ()
