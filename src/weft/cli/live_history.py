@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from weft.endpoints import config
@@ -9,6 +10,7 @@ from weft.endpoints.paths import user_paths
 
 if TYPE_CHECKING:
     from weft.core.metrics.history import History
+    from weft.model import Fact
 
 THIS_MACHINE: Final = "the scheduler of this machine"
 
@@ -23,16 +25,21 @@ def read(scheduler: str | None) -> History:
     """Return the history of the scheduler. It is empty if none ever ran on this machine."""
     from weft.core.metrics.history import read_history
 
+    return read_history(facts(scheduler))
+
+
+def facts(scheduler: str | None) -> Iterator[Fact]:
+    """Yield facts that add up to the state of the scheduler; none if none ever ran on this machine."""
     where = config.scheduler_address(scheduler)
     if where is not None:
         from weft.client import Client
 
         with Client(where) as client:
-            return read_history(client.journal())
+            yield from client.journal()
+        return
     from weft.journal import open_journal
 
     here = user_paths()
-    if not here.has_journal():
-        return read_history(())
-    with open_journal(here.journal_url, readonly=True) as journal:
-        return read_history(journal.read())
+    if here.has_journal():
+        with open_journal(here.journal_url, readonly=True) as journal:
+            yield from journal.read()

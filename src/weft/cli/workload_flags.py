@@ -21,7 +21,10 @@ WHOLE: Final = flags.whole_number(0, 10**18 - 1)
 
 
 def add_arguments(parser: argparse.ArgumentParser, *, cluster_help: str) -> None:
-    parser.add_argument("trace", metavar="TRACE", help="CSV or JSON lines, gzipped or not; demo: the built-in trace")
+    parser.add_argument(
+        "trace", metavar="TRACE", nargs="?", default="",
+        help="CSV or JSON lines, gzipped or not; demo: the built-in trace",
+    )  # fmt: skip
     parser.add_argument("--cluster", metavar="SPEC", help=cluster_help)
     parser.add_argument("--placement", metavar="NAME", help="placement (default: the policy's)")
     parser.add_argument(
@@ -57,7 +60,15 @@ def workload(args: argparse.Namespace) -> Workload:
     from weft.sim.costs.real import CHECKPOINT_INTERVAL_S
 
     uncertainty_flags.check(args)
-    cluster = args.cluster or (DEMO_CLUSTER if args.trace == DEMO else "")
+    given = None
+    if args.from_live:
+        from weft.cli.from_live import read_workload
+
+        given = read_workload(args)
+        args.trace = given.trace.name
+    if not args.trace:
+        raise InputError("no trace given", hint="give a file, demo, or --from-live for the scheduler's history")
+    cluster = args.cluster or (DEMO_CLUSTER if args.trace == DEMO else given.trace.name if given else "")
     if not cluster:
         raise InputError("no cluster given", hint="add --cluster NODESxGPUS, such as 8x8, or a cluster file")
     interval = args.checkpoint_interval
@@ -69,7 +80,7 @@ def workload(args: argparse.Namespace) -> Workload:
         checkpoint_interval_s=CHECKPOINT_INTERVAL_S if interval is None else interval,
         seed=args.seed,
         format=args.format,
-        skip_infeasible=args.skip_infeasible,
+        skip_infeasible=args.skip_infeasible or given is not None,
         uncertainty=uncertainty_flags.uncertainty(args),
         retries=uncertainty_flags.retries(args),
         load=args.load,
@@ -77,6 +88,7 @@ def workload(args: argparse.Namespace) -> Workload:
         contention=args.contention,
         services=args.services,
         teams=args.teams,
+        given=given,
     )
 
 

@@ -35,6 +35,14 @@ def ignore(_: str) -> None:
 
 
 @dataclass(frozen=True)
+class ReadWorkload:
+    """A trace and nodes that come from no file, such as the history of a scheduler."""
+
+    trace: Trace
+    nodes: Sequence[Node]
+
+
+@dataclass(frozen=True)
 class Workload:
     """The parameters of a workload; `load_workload` reads the files that it names."""
 
@@ -66,6 +74,8 @@ class Workload:
     """A file of services next to the jobs of the trace; empty: none."""
     teams: str = ""
     """A file of teams that share the GPUs; empty: none."""
+    given: ReadWorkload | None = None
+    """The trace, and the nodes unless `cluster` names others; None: in files."""
 
 
 @dataclass(frozen=True)
@@ -114,9 +124,12 @@ def load_workload(
     """Read the trace and the cluster. Raise Infeasible for jobs that can never run, or leave them out with a warning.
 
     With `lenient`, ignore a placement that raises here: the trial that uses it reports the error."""
-    nodes = read_cluster(workload.cluster)
+    given = workload.given
+    nodes = (
+        given.nodes if given is not None and workload.cluster == given.trace.name else read_cluster(workload.cluster)
+    )
     services = _read_services(workload, nodes)
-    trace = open_trace(workload.trace, format=workload.format, seed=workload.seed, retries=workload.retries)
+    trace = given.trace if given is not None else _open(workload)
     trace, teams = with_load(trace, workload.load), _read_teams(workload)
     jobs, infeasible = split_feasible(trace.jobs, nodes, _placements(workload, policies), lenient=lenient)
     if infeasible and not (workload.skip_infeasible and jobs):
@@ -146,6 +159,10 @@ def _with_teams(jobs: Sequence[TraceJob], teams: Sequence[Team], warn: Warn) -> 
     if without:
         warn(f"{without:,} of {len(found):,} jobs belong to no team: their users are no members of one")
     return found
+
+
+def _open(workload: Workload) -> Trace:
+    return open_trace(workload.trace, format=workload.format, seed=workload.seed, retries=workload.retries)
 
 
 def _read_services(workload: Workload, nodes: Sequence[Node]) -> Sequence[ServiceWorkload]:
@@ -205,7 +222,7 @@ def _infeasible(
 ) -> Infeasible:
     first, reason = bad[0]
     name, spec = workload.trace, workload.cluster
-    where = name if name == DEMO else f"{name}:{line_of(name, trace, first)}"
+    where = name if name == DEMO or workload.given is not None else f"{name}:{line_of(name, trace, first)}"
     if not jobs:
         what = f"no job of the trace fits {spec}: job {first.job.id} {reason}"
         return Infeasible(what, where=where, hint="simulate a larger cluster")

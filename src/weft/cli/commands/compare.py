@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 EXAMPLE: Final = """examples:
   weft compare demo
   weft compare trace.csv --cluster 8x8 --policies fifo,tiresias,muri-l:packing=2 --json
+  weft compare --from-live --since 30d
   weft compare trace.csv --cluster 8x8 --policies srtf,srsf --baseline srtf --seeds 5 --out report"""
 
 POLICIES: Final = "fifo,srtf,srsf,tiresias,themis,muri-s,muri-l"
@@ -27,6 +28,11 @@ POLICIES: Final = "fifo,srtf,srsf,tiresias,themis,muri-s,muri-l"
 
 def configure(parser: argparse.ArgumentParser) -> None:
     workload_flags.add_arguments(parser, cluster_help="NODESxGPUS, a Muri cluster CSV, or a YAML file (demo: 4x8)")
+    parser.add_argument(
+        "--from-live", action="store_true", help="the ended jobs of the scheduler as the trace, and its nodes"
+    )
+    parser.add_argument("--since", metavar="T", help="with --from-live: only jobs submitted within T: 30d, 12h")
+    flags.add_scheduler(parser)
     parser.add_argument(
         "--policies", metavar="A,B,...", default=POLICIES, help=f"policies to compare (default: {POLICIES})"
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Final
 
-from weft.cli import render, tables, workload_flags
+from weft.cli import flags, render, tables, workload_flags
 from weft.cli.tables import Cell
 from weft.cli.views import figures, services, team_figures
 from weft.errors import InputError, UnknownName, nearest
@@ -20,7 +20,8 @@ EXAMPLE: Final = """examples:
   weft sim trace.csv.gz --cluster 56x8 --policy tiresias:thresholds=3250+7200 --out results
   weft sim trace.csv --cluster nodes.yaml --policy muri-l --json
   weft sim demo --policy fifo --explain 57 --at 8000
-  weft sim demo --policy muri-l --watch 300"""
+  weft sim demo --policy muri-l --watch 300
+  weft sim --from-live --policy srsf"""
 
 DEFAULT_SPEED: Final = 600.0
 MAX_SUGGESTIONS: Final = 2000
@@ -29,7 +30,13 @@ MAX_SUGGESTIONS: Final = 2000
 
 def configure(parser: argparse.ArgumentParser) -> None:
     workload_flags.add_arguments(parser, cluster_help="NODESxGPUS, a Muri cluster CSV, or a YAML file (demo: 4x8)")
-    parser.add_argument("--policy", metavar="P", default="fifo", help="policy: NAME[:option=value...] (default: fifo)")
+    parser.add_argument(
+        "--policy", metavar="P", help="policy: NAME[:option=value...] (default: fifo; --from-live: the scheduler's)"
+    )
+    parser.add_argument(
+        "--from-live", action="store_true", help="simulate what follows from the present state of the scheduler"
+    )
+    flags.add_scheduler(parser)
     parser.add_argument(
         "--out", metavar="DIR", help="write job.csv, cluster.csv, journal.jsonl and summary.json to DIR"
     )
@@ -58,6 +65,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    if args.from_live:
+        from weft.cli.from_live import simulate_present
+
+        return simulate_present(args)
+    args.policy = args.policy or "fifo"
     if args.at is not None and args.explain is None:
         raise InputError("--at needs --explain JOB", hint="see weft sim --help")
     if args.watch is not None:
