@@ -60,6 +60,7 @@ GROUPS: Final[dict[str, dict[str, Command]]] = {
         "queue": Command("list running and waiting jobs", ("ps", "status")),
         "show": Command("show the details of a job"),
         "why": Command("explain why a job waits, which jobs are ahead, when it may start", ("explain",)),
+        "whatif": Command("compare the queue with the queue under another policy, more nodes or fewer jobs"),
         "history": Command("list ended jobs"),
         "gpus": Command("list GPUs and the jobs on them"),
         "nodes": Command("list machines"),

@@ -27,6 +27,7 @@ examples:
   weft queue -a --limit 20 -o id,name,state,exit
   weft queue --group sweep -t PD --name 'resnet-*'
   weft queue --tree
+  weft queue --start
   weft queue --json"""
 
 WATCH_S: Final = 2.0
@@ -41,6 +42,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--limit", metavar="N", type=flags.whole_number(1), default=0, help="at most N jobs (200)")
     parser.add_argument("--no-header", action="store_true", help="leave out the header line")
     parser.add_argument("-r", "--array", action="store_true", help="list each task of an array on its own line")
+    parser.add_argument("--start", action="store_true", help="show when jobs are expected to start and end")
     parser.add_argument("--tree", action="store_true", help="list jobs below the jobs that they depend on")
     flags.add_filters(parser)
     flags.add_common(parser)
@@ -48,6 +50,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     names = job_table.fields_of(args.format) if args.format is not None else None
+    args.start = args.start or any(name in job_table.FORECAST for name in names or ())
     if args.watch is not None:
         return _watch(names, args)
     client = connection.connect_if_running(args.scheduler, ended=args.all)
@@ -66,7 +69,8 @@ def _query(client: Client | None, args: argparse.Namespace) -> QueueView:
     if client is None:
         return QueueView()
     only = flags.filters_of(args)
-    found = client.queue(limit=args.limit, arrays=not args.array and not args.json, **only)
+    arrays = not args.array and not args.json
+    found = client.queue(limit=args.limit, arrays=arrays, forecast=args.start, **only)
     if not args.all:
         return found
     ended = client.history(limit=args.limit, **only)
@@ -87,7 +91,8 @@ def _show(found: QueueView, names: list[str] | None, args: argparse.Namespace) -
 
 def _lines(found: QueueView, names: list[str] | None, args: argparse.Namespace) -> list[str]:
     rows = job_table.arrange_as_tree(found.jobs) if args.tree else found.jobs
-    columns, cells = job_table.table(rows, names or job_table.queue_fields(rows))
+    default = job_table.start_fields(rows) if args.start else job_table.queue_fields(rows)
+    columns, cells = job_table.table(rows, names or default)
     colour, narrow = render.use_colour(args.color), render.is_terminal()
     return list(tables.format_lines(columns, cells, colour=colour, narrow=narrow, header=not args.no_header))
 

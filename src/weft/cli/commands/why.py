@@ -26,13 +26,14 @@ EXAMPLE: Final = """examples:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     flags.add_jobs(parser, several=False)
+    parser.add_argument("--no-forecast", action="store_true", help="do not ask when the job will start and end")
     flags.add_common(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     with connection.connect(args.scheduler) as client:
         try:
-            found = client.explain(args.job)
+            found = client.explain(args.job, forecast=not args.no_forecast)
         except NotFound:
             if _explain_service(client, args):
                 return 0
@@ -72,6 +73,10 @@ def _lines(found: ExplainView) -> list[str]:
         more = (found.position or 1) - 1 - len(shown)
         lines.append(f"  ahead: {', '.join(shown)}" + (f" and {more} more" if more > 0 else ""))
     lines += _expected(found)
+    if found.forecast is not None:
+        from weft.cli.views.forecasts import forecast_lines
+
+        lines += [f"  {line}" for line in forecast_lines(found.forecast)]
     return lines
 
 
@@ -84,6 +89,7 @@ def _expected(found: ExplainView) -> list[str]:
     done = "may be preempted" if unblock.preempted else "has ended" if len(unblock.jobs) == 1 else "have ended"
     ended = f"when {', '.join(unblock.jobs)} {done}"
     if unblock.in_s is None:
-        return [f"  expected start: {ended}; the time is unknown without --time or --duration"]
+        known = found.forecast is not None and found.forecast.start_p50 is not None
+        return [f"  expected start: {ended}" + "; the time is unknown without --time or --duration" * (not known)]
     at = format_time(found.expected_start)
     return [f"  expected start: {at}, in about {figures.duration(unblock.in_s)}, {ended}"]

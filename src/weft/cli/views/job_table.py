@@ -107,6 +107,11 @@ def _exit(row: JobView) -> str:
     return "-" if row.exit_code is None else str(row.exit_code)
 
 
+def _expected(row: JobView, time: str) -> str:
+    """Return a time of the forecast; a dash if there is none."""
+    return format_time(getattr(row.forecast, time)) if row.forecast is not None else "-"
+
+
 FIELDS: Final = {
     "id": Field(Column("JOBID", right=True), _plain(lambda row: row.id)),
     "name": Field(Column("NAME", max_width=30), _plain(lambda row: row.name)),
@@ -127,7 +132,14 @@ FIELDS: Final = {
     "started": Field(Column("STARTED"), lambda row: format_time(row.started)),
     "ended": Field(Column("ENDED"), lambda row: format_time(row.ended)),
     "exit": Field(Column("EXIT", right=True), _exit),
+    "start-p50": Field(Column("START(P50)"), lambda row: _expected(row, "start_p50")),
+    "start-p90": Field(Column("START(P90)"), lambda row: _expected(row, "start_p90")),
+    "end-p50": Field(Column("END(P50)"), lambda row: _expected(row, "end_p50")),
+    "end-p90": Field(Column("END(P90)"), lambda row: _expected(row, "end_p90")),
 }
+FORECAST: Final = ("start-p50", "start-p90", "end-p50", "end-p90")
+"""Fields that need a forecast."""
+START: Final = ("id", "name", "user", "state", "gpus", *FORECAST)
 QUEUE: Final = ("id", "name", "user", "state", "time", "gpus", "where")
 HISTORY: Final = ("id", "name", "user", "state", "time", "gpus", "exit", "ended")
 _COLOURED: Final = ("state", "status")
@@ -151,6 +163,10 @@ def queue_fields(rows: Sequence[JobView]) -> list[str]:
     if any(row.progress for row in rows):
         names[-1:-1] = ["progress", "eta"]
     return names
+
+
+def start_fields(rows: Sequence[JobView]) -> list[str]:
+    return _with_group(START, rows)
 
 
 def history_fields(rows: Sequence[JobView]) -> list[str]:

@@ -1,0 +1,106 @@
+"""Forecasts in words, and the tables of `weft whatif`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+from weft.cli import tables
+from weft.cli.tables import Cell, Column
+from weft.cli.text import format_time, plural
+from weft.cli.views.figures import duration
+
+if TYPE_CHECKING:
+    from weft.wire.views.forecasts import ForecastView, JobEffectView, WaitsView, WhatIfView
+
+BASES: Final = {
+    "declared": "as the job declares or reports",
+    "limit": "at most the time limit",
+    "similar": "from {jobs} of the user with such a name",
+    "user": "from {jobs} of the user",
+    "all": "from {jobs} of all users",
+    "none": "unknown",
+}
+"""The ground of an estimate, in words."""
+
+
+def forecast_lines(found: ForecastView) -> list[str]:
+    """Return what is expected of a job, at the median and at the 90 % quantile."""
+    lines = []
+    if found.start_p50 is not None:
+        lines.append(f"start: {_times(found.start_p50, found.start_p90)}")
+    if found.end_p50 is not None:
+        lines.append(f"end: {_times(found.end_p50, found.end_p90)}")
+    if found.note:
+        lines.append(f"forecast: {found.note}")
+    if lines and found.samples and found.basis in BASES:
+        basis = BASES[found.basis].format(jobs=plural(found.similar, "finished job"))
+        lines.append(f"forecast of {found.samples} samples; duration: {basis}")
+    return lines
+
+
+def _times(p50: str, p90: str | None) -> str:
+    return f"{format_time(p50)} (P50), {'unknown' if p90 is None else format_time(p90)} (P90)"
+
+
+def print_what_if(found: WhatIfView, color: str) -> None:
+    """Print the waits with and without the change, by user, and the jobs that gain and lose most."""
+    assert found.before is not None
+    assert found.after is not None
+    columns = [Column("WAIT"), *(Column(each, right=True) for each in ("NOW", "WHAT IF", "CHANGE"))]
+    rows = [
+        _row("average", found.before.average_s, found.after.average_s),
+        _row("P90", found.before.p90_s, found.after.p90_s),
+        [Cell("without estimate"), *_counts(found.before, found.after)],
+    ]
+    title = f"{plural(found.waiting, 'waiting job')}, {found.samples} samples, policy {found.policy}"
+    tables.print_table(columns, rows, color, title=title)
+    if found.users:
+        print()
+        columns = [Column("USER"), Column("JOBS", right=True), *columns[1:]]
+        users = [
+            [Cell(each.user or "-"), Cell(str(each.jobs), raw=each.jobs), *_change(each.before_s, each.after_s)]
+            for each in found.users
+        ]
+        tables.print_table(columns, users, color, title="average wait by user")
+    for title, effects in (("jobs that gain most", found.gain), ("jobs that lose most", found.lose)):
+        if effects:
+            print()
+            tables.print_table(*_effects(effects), color, title=title)
+
+
+def _row(name: str, before_s: float | None, after_s: float | None) -> list[Cell]:
+    return [Cell(name), *_change(before_s, after_s)]
+
+
+def _counts(before: WaitsView, after: WaitsView) -> list[Cell]:
+    counts = (before.unknown, after.unknown, after.unknown - before.unknown)
+    return [Cell(f"{count:,}", raw=count) for count in counts[:2]] + [Cell(f"{counts[2]:+,}", raw=counts[2])]
+
+
+def _effects(effects: Sequence[JobEffectView]) -> tuple[list[Column], list[list[Cell]]]:
+    columns = [
+        Column("JOBID", right=True), Column("NAME", max_width=30), Column("USER", max_width=12), Column("OF"),
+        *(Column(each, right=True) for each in ("NOW", "WHAT IF", "CHANGE")),
+    ]  # fmt: skip
+    rows = [
+        [
+            *(Cell(text) for text in (each.job, each.name or "-", each.user or "-", each.what)),
+            *_change(each.before_s, each.after_s),
+        ]
+        for each in effects
+    ]
+    return columns, rows
+
+
+def _change(before_s: float | None, after_s: float | None) -> list[Cell]:
+    cells = [_seconds(before_s), _seconds(after_s)]
+    if before_s is None or after_s is None:
+        return [*cells, Cell("-")]
+    difference_s = after_s - before_s
+    sign = "-" if difference_s < 0 else "+"
+    return [*cells, Cell(f"{sign}{duration(abs(difference_s))}", raw=difference_s)]
+
+
+def _seconds(seconds: float | None) -> Cell:
+    return Cell("unknown") if seconds is None else Cell(duration(seconds), raw=seconds)
