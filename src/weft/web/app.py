@@ -100,6 +100,7 @@ def build_app(login: Login, handlers: Handlers, host: str, names: tuple[str, ...
         Route(f"{api}/jobs", handlers.jobs),
         Route(f"{api}/filters", handlers.filters),
         Route(f"{api}/jobs/{{job}}", handlers.job),
+        Route(f"{api}/jobs/{{job}}/forecast", handlers.forecast),
         Route(f"{api}/jobs/{{job}}/log", handlers.log),
         Route(f"{api}/jobs/{{job}}/log/search", handlers.log_search),
         Route(f"{api}/jobs/{{job}}/{{verb}}", handlers.change, methods=["POST"]),

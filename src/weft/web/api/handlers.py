@@ -144,6 +144,18 @@ class Handlers:
         body = await self._calls.shared(("job", who.user, job), lambda: self._calls.run(ask))
         return Response(body, media_type="application/json")
 
+    async def forecast(self, request: Request) -> Response:
+        """Answer when a job starts and ends: apart from the job, because a new forecast takes seconds."""
+        who, job = self._access.session(request), _job_id(request)
+        Params(request).done()
+        client = who.client
+
+        def ask() -> bytes:
+            return to_json({"forecast": client.explain(job, forecast=True).forecast})
+
+        body = await self._calls.shared(("forecast", who.user, job), lambda: self._calls.run(ask))
+        return Response(body, media_type="application/json")
+
     async def log(self, request: Request) -> Response:
         who, given = self._access.session(request), Params(request)
         wanted = m.LogsRequest(

@@ -5,6 +5,7 @@ import { badge, h, jobLink, meter, panel, replace, table } from "../dom.js";
 import { ACTIVE, ENDED, duration, figure, gpuHours, memory, moment, number, percent, plural } from "../format.js";
 import { logViewer } from "./log.js";
 
+const FORECAST_MS = 15000;
 const KINDS = ["busy", "running", "util", "waiting"];
 
 function buttons(job, page, act) {
@@ -59,7 +60,9 @@ function pairs(rows) {
 
 const jobList = (ids) => ids.slice(0, 8).map((each, at) => [at ? ", " : "", jobLink(each)]);
 
-function whyPanel(job, found) {
+const expected = (p50, p90) => (p50 ? `${moment(p50)} at the median, ${p90 ? moment(p90) : "unknown"} at P90` : "");
+
+function whyPanel(job, found, outlook) {
   if (!found) return job.why || job.detail || job.last_exit_code ? panel("How it ended", pairs([["reason", job.why], ["detail", job.detail], ["exit code", job.last_exit_code], ["rank", job.failed_rank], ["node", job.failed_node]])) : null;
   const ahead = found.ahead.slice(0, 8).map((each, at) => [at ? ", " : "", jobLink(each.job), ` (${each.user}, ${plural(each.gpus, "GPU")})`]);
   return panel(ACTIVE.includes(job.status) ? "Where it runs" : "Why it waits",
@@ -68,7 +71,9 @@ function whyPanel(job, found) {
       ["position", found.position ? `${number(found.position)} of ${number(found.waiting)} waiting jobs` : ""],
       ["ahead", ahead.length ? h("span", {}, ahead, found.ahead.length > 8 ? ` and ${number(found.ahead.length - 8)} more` : "") : ""],
       ["unblocks", found.unblock?.jobs?.length ? h("span", {}, "when ", jobList(found.unblock.jobs), " end") : ""],
-      ["may start", found.expected_start ? moment(found.expected_start) : ""],
+      ["may start", found.expected_start && !outlook?.start_p50 ? moment(found.expected_start) : ""],
+      ["starts", expected(outlook?.start_p50, outlook?.start_p90)], ["ends", expected(outlook?.end_p50, outlook?.end_p90)],
+      ["forecast", outlook?.note ?? ""],
     ]));
 }
 
@@ -100,7 +105,7 @@ function aboutPanel(job) {
 export default {
   title: "Job",
   async mount(root, page, id) {
-    let found = await get(jobPath(id)), job = found.job;
+    let found = await get(jobPath(id)), job = found.job, outlook = null, askedAt = 0;
     document.title = `${job.id} ${job.name} · Weft`;
     const title = h("div", { class: "page-head" }), actions = h("div", { class: "actions" });
     const above = h("div", {}), aside = h("div", { class: "stack" });
@@ -122,7 +127,17 @@ export default {
       replace(title, h("div", { class: "job-title" }, h("h1", {}, h("span", { class: "muted" }, `Job ${job.id} `), job.name || "–"), h("div", { class: "job-state" }, head(job))), actions);
       replace(actions, buttons(job, page, act));
       replace(above, progressLine(job), runsPanel(job, now), metricsPanel(job));
-      replace(aside, whyPanel(job, found.explain), aboutPanel(job));
+      replace(aside, whyPanel(job, found.explain, outlook), aboutPanel(job));
+    }
+
+    // A new forecast takes seconds, so the page does not wait for it.
+    async function lookAhead() {
+      if (ENDED.includes(job.status) || Date.now() - askedAt < FORECAST_MS) return;
+      askedAt = Date.now();
+      const next = await get(`${jobPath(job.id)}/forecast`).catch(() => null);
+      if (!next || !page.isCurrent()) return;
+      outlook = next.forecast;
+      draw();
     }
 
     async function load() {
@@ -131,9 +146,11 @@ export default {
       [found, job] = [next, next.job];
       draw();
       log.update(job);
+      lookAhead();
     }
 
     draw();
+    lookAhead();
     const log = logViewer(page, { ...job }, job.runs ?? []);
     root.append(h("nav", { class: "crumbs", "aria-label": "Path" }, h("a", { href: "/jobs" }, "Jobs"), " / ", job.id), title,
       h("div", { class: "job-grid" }, h("div", { class: "stack" }, above, panel("Log", log.element)), aside));
