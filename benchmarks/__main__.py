@@ -10,6 +10,7 @@ from benchmarks import (
     commands,
     comparison,
     decisions,
+    forecast,
     hostile,
     local_runs,
     memory,
@@ -64,6 +65,7 @@ ALL: dict[str, Callable[[], Iterator[Figure]]] = {
     "scaler": services.scaler,
     "screen": screen.figures,
     "sharing": sharing.figures,
+    "forecast": forecast.figures,
 }
 
 
