@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from weft.wire.views.changes import ChangesView
     from weft.wire.views.doctor import SchedulerView
     from weft.wire.views.explain import ExplainView
-    from weft.wire.views.forecasts import WhatIfView
     from weft.wire.views.groups import GroupsView
     from weft.wire.views.jobs import HistoryView, JobDetailView, JobsView, JobView, QueueView
     from weft.wire.views.nodes import GpusView, NodesView
@@ -204,12 +203,6 @@ class Client:
         from weft.wire.views.explain import ExplainView
 
         return self._ask(ExplainView, "Explain", m.ExplainRequest(job=job, forecast=forecast), READ_TIMEOUT_S)
-
-    def what_if(self, request: m.WhatIfRequest) -> WhatIfView:
-        """Return the present queue under a change, compared with the queue without it."""
-        from weft.wire.views.forecasts import WhatIfView
-
-        return self._ask(WhatIfView, "WhatIf", request, HISTORY_TIMEOUT_S, retry=False)
 
     def operate(self, operation: Operation[V], **options: str) -> V:
         """Perform one of the operations of `weft.wire.views.operations` on the scheduler."""

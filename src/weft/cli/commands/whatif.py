@@ -37,6 +37,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     if not (args.policy or args.add_node or args.cancel or args.priority):
         raise InputError("nothing changes", hint="give --policy, --add-node, --cancel or --priority")
+    from weft.client.forecasts import what_if
     from weft.wire.convert import variables
     from weft.wire.messages import WhatIfRequest
 
@@ -45,7 +46,7 @@ def run(args: argparse.Namespace) -> int:
         priorities=variables(args.priority),
     )  # fmt: skip
     with connection.connect(args.scheduler) as client:
-        found = client.what_if(request)
+        found = what_if(client, request)
     if args.json:
         render.print_json(found)
         return 0
