@@ -157,7 +157,8 @@ class Ask:
 
 
 class Trial(Protocol):
-    """A scratch copy of the living nodes without training jobs, to place on tentatively."""
+    """A scratch copy of the living nodes without training jobs, to place on tentatively. For a policy that weaves it
+    has no GPUs that nothing new may start on, such as those of cordoned nodes."""
 
     @property
     def idle_gpus(self) -> int:
@@ -187,7 +188,10 @@ class View(Protocol):
     @property
     def waiting(self) -> Iterable[JobView]: ...
     @property
-    def active(self) -> Iterable[JobView]: ...
+    def active(self) -> Iterable[JobView]:
+        """The runs that the policy may move. A policy that weaves does not see runs on cordoned nodes and on GPUs that
+        are blocked: they stay where they are, with their partners."""
+
     @property
     def idle_gpus(self) -> int:
         """GPUs without a holder."""

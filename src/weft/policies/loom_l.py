@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from weft.core.ports import JobView, View
 from weft.model import Seconds
 from weft.policy_state.solo_service import SoloService, expected_left_s
+from weft.weaving.live_jobs import LiveJobs
 from weft.weaving.loom import Loom
 
 if TYPE_CHECKING:
@@ -28,12 +28,8 @@ class LoomL(Loom):
     def key(self, job: JobView, now: Seconds) -> float:
         return max(job.gpus, 1) * job.attained(now)
 
-    def memo(self) -> Any:
+    def learn(self) -> SoloService:
         return SoloService()
 
-    def expect_left_s(self, view: View, jobs: Sequence[JobView]) -> Numbers:
-        import numpy as np
-
-        gpus = np.array([job.gpus for job in jobs])
-        worked_s = np.array([job.worked(view.now) for job in jobs])
-        return expected_left_s(view.memo.finished, gpus, worked_s)
+    def expect_left_s(self, view: View, live: LiveJobs) -> Numbers:
+        return expected_left_s(view.memo.learned.finished, live.gpus, live.worked_s)

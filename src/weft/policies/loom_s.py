@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from weft.core.ports import JobView, View
 from weft.model import Seconds
 from weft.policy_state.event_gaps import EventGaps
+from weft.weaving.live_jobs import LiveJobs
 from weft.weaving.loom import Loom
 
 if TYPE_CHECKING:
@@ -28,14 +28,13 @@ class LoomS(Loom):
     def key(self, job: JobView, now: Seconds) -> float:
         return max(job.gpus, 1) * job.remaining(now)
 
-    def memo(self) -> Any:
+    def learn(self) -> EventGaps:
         return EventGaps()
 
-    def expect_left_s(self, view: View, jobs: Sequence[JobView]) -> Numbers:
+    def expect_left_s(self, view: View, live: LiveJobs) -> Numbers:
         import numpy as np
 
-        now = view.now
-        left_s = np.array([job.remaining(now) for job in jobs])
+        left_s = live.remaining_s.copy()
         for number in np.flatnonzero(np.isinf(left_s)).tolist():
-            left_s[number] = min(view.expected_left_s(jobs[number]), UNKNOWN_S)
+            left_s[number] = min(view.expected_left_s(live.jobs[number]), UNKNOWN_S)
         return left_s

@@ -13,28 +13,31 @@ from weft.weaving.valuation import Market
 
 
 def choose_groups(
-    view: View, market: Market, concentration: float, keep: float, gap_s: Seconds
+    view: View, market: Market, running: Sequence[JobView], concentration: float, keep: float, gap_s: Seconds
 ) -> list[tuple[int, ...]]:
     """Return the groups that get GPUs, by the numbers of their jobs, those with the most GPUs first.
 
-    `keep`: the bonus of a group that runs, where only runs that move restart; `gap_s`: the time between two events."""
-    jobs, start_rate = market.jobs, 0.0
+    `running`: the jobs that hold GPUs; `keep`: the bonus of a group that runs, where only runs that move restart;
+    `gap_s`: the time between two events."""
+    start_rate = 0.0
     if view.restarts_all:  # each event costs all members of a group their start-up times
         keep, start_rate = 0.0, 1.0 / max(gap_s, 1e-9)
     buckets = market.buckets(Weights(view.gpus, concentration, start_rate))
-    kinds = [each.kind for each in market.classes]
-    kind_of = [kinds[number] for number in market.class_of.tolist()]
+    jobs, classes, class_of = market.live.jobs, market.live.classes, market.class_of
     fit, trial = _Fit(view, jobs), view.trial()
-    selection = Selection(list(buckets.values()), [buckets[job.shape] for job in jobs], kind_of, keep, fit)
-    selection.run(_running(jobs), trial.idle_gpus)
+    selection = Selection(
+        list(buckets.values()), lambda job: buckets[jobs[job].shape], lambda job: classes[class_of.item(job)].kind,
+        keep, fit,
+    )  # fmt: skip
+    selection.run(_running(market, running), trial.idle_gpus)
     return selection.place(fit.shape, trial)
 
 
-def _running(jobs: Sequence[JobView]) -> list[tuple[int, ...]]:
+def _running(market: Market, active: Sequence[JobView]) -> list[tuple[int, ...]]:
     """Return the groups that run now, by number: the members of each weave that have not ended."""
     found: dict[tuple[Slots, tuple[str, ...]], list[int]] = {}
-    for number, job in enumerate(jobs):
-        if job.active and job.slots:
+    for number, job in zip(market.live.rows([job.seq for job in active]).tolist(), active, strict=True):
+        if job.slots:
             found.setdefault((job.slots, job.weave), []).append(number)
     return [tuple(each) for each in found.values()]
 
@@ -45,6 +48,7 @@ class _Fit:
     def __init__(self, view: View, jobs: Sequence[JobView]) -> None:
         self._view, self._jobs = view, jobs
         self._known: dict[Shape, bool] = {}
+        self._shapes: dict[tuple[int, ...], Shape] = {}
 
     def __call__(self, group: tuple[int, ...]) -> bool:
         shape = self.shape(group)
@@ -55,4 +59,7 @@ class _Fit:
         return self._known[shape]
 
     def shape(self, group: tuple[int, ...]) -> Shape:
-        return joint_shape(self._view, [self._jobs[number] for number in group])
+        found = self._shapes.get(group)
+        if found is None:
+            found = self._shapes[group] = joint_shape(self._view, [self._jobs[number] for number in group])
+        return found

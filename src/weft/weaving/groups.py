@@ -59,6 +59,23 @@ class GroupTable:
         return np.asarray((self.columns < len(self.kinds) * PACKING).sum(axis=1), dtype=float)
 
     @cached_property
+    def concentration(self) -> Numbers:
+        """For each group, the sum of its members' rates less a half for each: more for few members at a high rate."""
+        import numpy as np
+
+        return np.asarray(self.rates.sum(axis=1) - self.sizes / 2)
+
+    @cached_property
+    def rates_by_column(self) -> Numbers:
+        """For each group and column, the rate of the member in that column."""
+        import numpy as np
+
+        found = np.zeros((len(self.rates), self.none + 1))
+        found[np.repeat(np.arange(len(self.rates)), PACKING), self.columns.ravel()] = self.rates.ravel()
+        found[:, self.none] = 0.0
+        return found
+
+    @cached_property
     def rates_by_kind(self) -> Numbers:
         """For each group and kind, the solo seconds done per second by all members of that kind."""
         import numpy as np

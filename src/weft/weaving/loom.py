@@ -6,16 +6,17 @@ jobs behind it (`weaving.valuation`). The densest groups get the GPUs (`weaving.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 
-from weft.core.ports import Ask, JobView, Replanner, View
+from weft.core.ports import Ask, Replanner, View
 from weft.model import Fact, Seconds
 from weft.weaving.candidates import joint_ask
 from weft.weaving.choice import choose_groups
 from weft.weaving.groups import GroupTables
+from weft.weaving.live_jobs import LiveJobs
 from weft.weaving.pace import Pace
 from weft.weaving.rates import Contention, Order, Rates, pacing
 from weft.weaving.valuation import open_market
@@ -25,6 +26,24 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Numbers = NDArray[np.float64]
+
+
+class Learned(Protocol):
+    """What a policy learns from facts."""
+
+    @property
+    def gap_s(self) -> Seconds:
+        """The mean time between events that call for a plan."""
+
+    def apply(self, fact: Fact) -> None: ...
+
+
+@dataclass
+class Memory:
+    """The memory of Loom."""
+
+    learned: Any
+    live: LiveJobs = field(default_factory=LiveJobs)
 
 
 @dataclass(frozen=True)
@@ -65,26 +84,35 @@ class Loom(Replanner):
     def _tables(self) -> GroupTables:
         return GroupTables(self.pace)
 
-    def expect_left_s(self, view: View, jobs: Sequence[JobView]) -> Numbers:  # noqa: ARG002
+    def learn(self) -> Learned:
+        """Return the initial memory of what the policy learns from facts."""
+        raise TypeError(f"{type(self).__name__} has no learn")
+
+    def expect_left_s(self, view: View, live: LiveJobs) -> Numbers:  # noqa: ARG002
         """Return the solo seconds of work that each job is expected to need until it ends."""
         raise TypeError(f"{type(self).__name__} has no expect_left_s")
 
+    def memo(self) -> Any:
+        return Memory(self.learn())
+
     def observe(self, memo: Any, fact: Fact) -> Any:
-        memo.apply(fact)
+        memo.learned.apply(fact)
+        memo.live.observe(fact)
         return memo
 
     def rank(self, view: View) -> Iterable[Ask]:
-        everything = [*view.waiting, *view.active]
-        jobs = [job for job in everything if job.gpus]
-        asks = [joint_ask(view, [job], None) for job in everything if not job.gpus]
+        live: LiveJobs = view.memo.live
+        active = live.refresh(view)
+        asks = [joint_ask(view, [job], None) for job in live.without_gpus]
+        jobs = live.jobs
         if not jobs:
             return asks
-        market = open_market(view, jobs, self.expect_left_s(view, jobs), self._tables, self.max_rho)
+        market = open_market(live, self.expect_left_s(view, live), self._tables, view.now, view.gpus, self.max_rho)
         self._urgent_at.clear()
         if market.urgent_in_s is not None:
             self._urgent_at[view.now] = view.now + market.urgent_in_s
         pace = self.pace if self.turns == "slots" else None
-        chosen = choose_groups(view, market, self.concentration, self.keep, view.memo.gap_s)
+        chosen = choose_groups(view, market, active, self.concentration, self.keep, view.memo.learned.gap_s)
         return asks + [joint_ask(view, [jobs[number] for number in group], pace) for group in chosen]
 
     def wake_at(self, view: View) -> Seconds | None:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import permutations
-from math import fsum, inf, isclose
+from math import fsum, isclose
 from typing import Literal
 
 from weft.model import Profile
@@ -89,7 +89,7 @@ def _by_value(profile: Profile) -> tuple[str, float, float, float, float]:
 @cache
 def cycle_s(members: tuple[Stages, ...], ordering: str) -> float:
     """Return the cycle of the best or the worst ordering of the members, without contention."""
-    times = [_ordered_cycle_s(order) for order in permutations(members)]
+    times = [_ordered_cycle_s(order) for order in set(permutations(members))]
     if len(members) == 2:
         (d0, g0, n0), (d1, g1, n1) = members
         times.append(max(d0, g1 + n1) + max(d1, g0 + n0))
@@ -104,21 +104,32 @@ def cycle_order(members: tuple[Stages, ...], ordering: str) -> tuple[int, ...]:
     return choose(orders, key=lambda order: _ordered_cycle_s(tuple([members[number] for number in order])))
 
 
+@cache
+def _steps(members: int) -> tuple[tuple[tuple[int, int, int], ...], ...]:
+    """Return, for each of the first eight slots, the stages that end with it: the slot they start with, the place of
+    their member, and their number."""
+    return tuple([
+        tuple([
+            (start, place % SLOTS, stage)
+            for start, place, stage in ((slot, slot + 1, 2), (slot, slot + 2, 1), (slot - 1, slot + 3, 0))
+            if start >= 0 and place % SLOTS < members
+        ])
+        for slot in range(2 * SLOTS)
+    ])  # fmt: skip
+
+
 def _ordered_cycle_s(order: tuple[Stages, ...]) -> float:
     """Return the steady cycle of one ordering, from the ends of the first eight slots."""
     ends = [0.0]
-    for slot in range(2 * SLOTS):
-        end = -inf
-        for start, position, stage in (
-            (slot, (slot + 1) % SLOTS, 2),
-            (slot, (slot + 2) % SLOTS, 1),
-            (slot - 1, (slot + 3) % SLOTS, 0),
-        ):
-            if start >= 0 and position < len(order):
-                end = max(end, ends[start] + order[position][stage])
-        ends.append(0.0 if end == -inf else end)
+    for slot, steps in enumerate(_steps(len(order))):
+        end = 0.0
+        for start, place, stage in steps:
+            at = ends[start] + order[place][stage]
+            if at > end:
+                end = at
+        ends.append(end)
         if slot >= SLOTS:
-            cycle, before = ends[slot + 1] - ends[slot - 3], ends[slot] - ends[slot - 4]
+            cycle, before = end - ends[slot - 3], ends[slot] - ends[slot - 4]
             if isclose(cycle, before, rel_tol=1e-3):
                 return cycle
     return ends[2 * SLOTS] - ends[SLOTS]

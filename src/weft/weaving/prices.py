@@ -27,6 +27,12 @@ jumps as the mix does."""
 NO_WORK: Final = -1000
 """The rounded work of a profile that has none."""
 MAX_REMEMBERED: Final = 4096
+MAX_CORNERS: Final = 256
+MAX_SUBSETS: Final = 256
+INSIDE: Final = 1e-9
+"""Work with smaller coordinates than this lies on the border of a cone, where several corners may be best."""
+DIGITS: Final = 12
+"""Prices are rounded: the way to a corner does not show in its last digits."""
 
 
 def price_work(rates: Numbers, work_s: Numbers) -> Numbers:
@@ -38,8 +44,7 @@ def price_work(rates: Numbers, work_s: Numbers) -> Numbers:
     largest = float(work_s.max()) if len(work_s) else 0.0
     if largest <= 0:
         return np.zeros(len(work_s))
-    _, prices = maximise(work_s / largest, rates, np.ones(len(rates)))
-    return valid_prices(rates, prices)
+    return valid_prices(rates, maximise(work_s / largest, rates, np.ones(len(rates))).x)
 
 
 def valid_prices(rates: Numbers, prices: Numbers) -> Numbers:
@@ -47,6 +52,37 @@ def valid_prices(rates: Numbers, prices: Numbers) -> Numbers:
     import numpy as np
 
     return np.asarray(prices / max(1.0, float((rates @ prices).max())))
+
+
+@dataclass
+class _Corners:
+    """The corners of one polytope of valid prices that were found so far.
+
+    A corner is the only best one for each mix of work that lies inside the cone of its tight constraints. So a mix
+    gets the same prices, whatever corners are known."""
+
+    rates: Numbers
+    inverses: list[Numbers] = field(default_factory=list)
+    """For each corner, the matrix that takes work to its coordinates in the cone."""
+    prices: list[Numbers] = field(default_factory=list)
+
+    def price(self, work: Numbers) -> Numbers:
+        """Return the valid prices that make the work dearest."""
+        import numpy as np
+
+        work = work / work.max()
+        if self.inverses:
+            inside = (np.array(self.inverses) @ work > INSIDE).all(axis=1)
+            at = int(inside.argmax())
+            if inside[at]:
+                return self.prices[at]
+        corner = maximise(work, self.rates, np.ones(len(self.rates)))
+        tight = np.concatenate((-np.eye(len(work)), self.rates))[corner.tight]
+        prices = valid_prices(self.rates, corner.x).round(DIGITS)
+        if len(self.inverses) < MAX_CORNERS:
+            self.inverses.append(np.linalg.inv(tight.T))
+            self.prices.append(prices)
+        return prices
 
 
 @dataclass
@@ -59,12 +95,12 @@ class PriceList:
     floor: float = 0.1
     """The least price. Without it, abundant work that fits into every weave would weigh nothing."""
     _known: dict[tuple[int, ...], Numbers] = field(default_factory=dict, repr=False)
+    _corners: dict[tuple[bool, ...], _Corners] = field(default_factory=dict, repr=False)
+    """By which profiles have work."""
 
     def prices(self, work_s: Sequence[float]) -> Numbers:
         """Return prices for about this mix of work, 0 for profiles without work. Equal mixes get equal prices, whatever
         was asked before."""
-        import numpy as np
-
         live = [each for each in work_s if each > 0]
         mean = sum(live) / len(live) if live else 1.0
         mix = tuple([round(log2(w / mean + self.prior) * STEPS_PER_OCTAVE) if w > 0 else NO_WORK for w in work_s])
@@ -72,16 +108,21 @@ class PriceList:
         if known is None:
             if len(self._known) >= MAX_REMEMBERED:
                 self._known.clear()
-            known = self._known[mix] = self._solve(np.array(mix))
+            known = self._known[mix] = self._solve(mix)
         return known
 
-    def _solve(self, mix: NDArray[np.int_]) -> Numbers:
+    def _solve(self, mix: Sequence[int]) -> Numbers:
         """Price the work of the profiles that have some, as if there were no others."""
         import numpy as np
 
-        live = mix != NO_WORK
-        rates = self.rates[~self.rates[:, ~live].any(axis=1)][:, live]
-        prices = np.zeros(len(mix))
-        if live.any():
-            prices[live] = np.maximum(price_work(rates, 2.0 ** (mix[live] / STEPS_PER_OCTAVE)), self.floor)
+        parts = np.array(mix)
+        live, prices = parts != NO_WORK, np.zeros(len(parts))
+        if not live.any():
+            return prices
+        which = tuple(live.tolist())
+        if which not in self._corners:
+            if len(self._corners) >= MAX_SUBSETS:
+                self._corners.clear()
+            self._corners[which] = _Corners(self.rates[~self.rates[:, ~live].any(axis=1)][:, live])
+        prices[live] = np.maximum(self._corners[which].price(2.0 ** (parts[live] / STEPS_PER_OCTAVE)), self.floor)
         return prices

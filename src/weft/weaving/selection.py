@@ -50,55 +50,75 @@ class Bucket:
     queues: list[list[int]]
     """For each kind, the numbers of its jobs that are not chosen yet, the first first."""
 
-    def prepare(self, weight: Sequence[float], weights: Weights) -> None:
-        """Compute the densities of the best group of each multiset of kinds."""
+    def prepare(self, weight: Numbers, weights: Weights, *, falling: bool = True) -> None:
+        """Compute the densities of the best group of each multiset of kinds. `falling`: the jobs of each kind are in
+        the order of their weights."""
         import numpy as np
 
         table = self.table
-        self._weight = weight
+        self._weight, self._falling = weight, falling
+        self._taken: set[int] = set()
         self._forbidden: list[int] = []
         self._active: float | Numbers = 1.0
         if weights.start_rate:
             self._active = np.maximum(1.0 - weights.start_rate * table.start_s, MIN_ACTIVE)
-        share = weights.concentration * weights.gpus / max(self.gpus, 1e-9)
-        self._concentrated = share * (table.rates.sum(axis=1) - table.sizes / 2)
+        self._concentrated = weights.concentration * weights.gpus / max(self.gpus, 1e-9) * table.concentration
         self._column_weights = np.full(table.none + 1, NO_JOB)
         self._column_weights[table.none] = 0.0
-        for kind in range(len(self.queues)):
-            self._fill(kind)
+        self._first: list[list[int]] = [[] for _ in self.queues]
+        self._next = [0] * len(self.queues)
+        self._short = {kind for kind, queue in enumerate(self.queues) if queue}
         self._find_best()
 
-    def _fill(self, kind: int) -> None:
+    def _fill(self) -> None:
+        """Move jobs that are not taken from the queues to the first ones of their kinds."""
         weight = self._weight
-        found = [weight[job] for job in self.queues[kind][:PACKING]]
-        at = kind * PACKING
-        self._column_weights[at : at + PACKING] = found + [NO_JOB] * (PACKING - len(found))
+        for kind in self._short:
+            first, queue, at = self._first[kind], self.queues[kind], self._next[kind]
+            while len(first) < PACKING and at < len(queue):
+                if queue[at] not in self._taken:
+                    first.append(queue[at])
+                at += 1
+            self._next[kind] = at
+            found = [weight.item(job) for job in first] + [NO_JOB] * (PACKING - len(first))
+            self._column_weights[kind * PACKING : (kind + 1) * PACKING] = found
+        self._short.clear()
 
     def _find_best(self) -> None:
-        import numpy as np
-
-        worth = np.einsum("ij,ij->i", self.table.rates, self._column_weights[self.table.columns])
-        density = worth * self._active + self._concentrated
-        density[self._forbidden] = NO_JOB
+        self._fill()
+        density = self.table.rates_by_column @ self._column_weights
+        density *= self._active
+        density += self._concentrated
+        if self._forbidden:
+            density[self._forbidden] = NO_JOB
         self.row = int(density.argmax())
         self.density = float(density[self.row])
+        self.stale = False
+
+    def refresh(self) -> None:
+        """Find the densest group again. Until then `density` is an upper bound."""
+        if self.stale:
+            self._find_best()
 
     def best(self) -> tuple[int, ...]:
         """Return the jobs of the densest group."""
-        return tuple([self.queues[c // PACKING][c % PACKING] for c, _ in self.table.members(self.row)])
+        return tuple([self._first[c // PACKING][c % PACKING] for c, _ in self.table.members(self.row)])
 
     def take(self, jobs: Sequence[int], kinds: Sequence[int]) -> None:
         """Take these jobs off the queues."""
+        self._taken.update(jobs)
         for job, kind in zip(jobs, kinds, strict=True):
-            if job in self.queues[kind]:  # a job that runs may be too far back
-                self.queues[kind].remove(job)
-        for kind in set(kinds):
-            self._fill(kind)
-        self._find_best()
+            if job in self._first[kind]:  # a job that runs may be further back
+                self._first[kind].remove(job)
+                self._short.add(kind)
+                self.stale = True
+        if not self._falling:
+            self.refresh()
 
     def untaken(self) -> list[int]:
         """Return the first jobs of the queues, the heaviest first."""
-        first = [job for queue in self.queues for job in queue[:PACKING]]
+        self._fill()
+        first = [job for queue in self._first for job in queue]
         return sorted(first, key=lambda job: -self._weight[job])
 
     def forbid(self) -> None:
@@ -116,12 +136,12 @@ class Bucket:
             by_kind.setdefault(kind, []).append(job)
         worth = 0.0
         for column, rate in self.table.members(row):
-            worth += rate * self._weight[by_kind[column // PACKING][column % PACKING]]
+            worth += rate * self._weight.item(by_kind[column // PACKING][column % PACKING])
         active = self._active if isinstance(self._active, float) else float(self._active[row])
         return worth * active + float(self._concentrated[row])
 
 
-@dataclass
+@dataclass(eq=False)
 class Choice:
     """A group that was chosen."""
 
@@ -135,10 +155,10 @@ class Selection:
     """Chooses groups until the GPUs are full."""
 
     buckets: Sequence[Bucket]
-    bucket_of: Sequence[Bucket]
-    """The bucket of each job."""
-    kind_of: Sequence[int]
-    """The kind of each job in its bucket."""
+    bucket_of: Callable[[int], Bucket]
+    """Returns the bucket of a job."""
+    kind_of: Callable[[int], int]
+    """Returns the kind of a job in its bucket."""
     keep: float
     """The bonus of a group that runs, as a part of its density."""
     fits: Callable[[tuple[int, ...]], bool]
@@ -150,15 +170,11 @@ class Selection:
         kept = self._kept(running)
         taken: set[int] = set()
         while free > 0:
-            best = max(
-                (bucket for bucket in self.buckets if bucket.gpus <= free and bucket.density > 0),
-                key=lambda bucket: bucket.density,
-                default=None,
-            )
             while kept and not taken.isdisjoint(kept[-1].jobs):
                 kept.pop()
             again = next((c for c in reversed(kept) if c.bucket.gpus <= free and taken.isdisjoint(c.jobs)), None)
-            if again is not None and (best is None or again.density >= best.density):
+            best = self._densest(free, 0.0 if again is None else again.density)
+            if again is not None and best is None:
                 choice = again
                 kept.remove(again)
             elif best is not None:
@@ -169,11 +185,23 @@ class Selection:
                 if choice is not again:
                     choice.bucket.forbid()
                 continue
-            choice.bucket.take(choice.jobs, [self.kind_of[job] for job in choice.jobs])
+            choice.bucket.take(choice.jobs, [self.kind_of(job) for job in choice.jobs])
             taken.update(choice.jobs)
             self.chosen.append(choice)
             free -= choice.bucket.gpus
         self._split(free)
+
+    def _densest(self, free: float, least: float) -> Bucket | None:
+        """Return the bucket with the densest group that fits; None if none is denser than `least`."""
+        able = [bucket for bucket in self.buckets if bucket.gpus <= free]
+        while able:
+            best = max(able, key=lambda bucket: bucket.density)
+            if best.density <= max(least, 0.0):
+                return None
+            if not best.stale:
+                return best
+            best.refresh()
+        return None
 
     def place(self, shape_of: Callable[[tuple[int, ...]], Shape], trial: Trial) -> list[tuple[int, ...]]:
         """Return the chosen groups that fit the nodes side by side, the largest first. What is left on nodes
@@ -189,28 +217,26 @@ class Selection:
         """Return the groups that run now, the densest last."""
         found = []
         for jobs in running:
-            bucket = self.bucket_of[jobs[0]]
-            density = bucket.density_of(jobs, [self.kind_of[job] for job in jobs])
+            bucket = self.bucket_of(jobs[0])
+            density = bucket.density_of(jobs, [self.kind_of(job) for job in jobs])
             if density is not None:
                 found.append(Choice(jobs, bucket, density * (1 + self.keep)))
         return sorted(found, key=lambda choice: choice.density)
 
     def _split(self, free: float) -> None:
         """Give GPUs that are left to parts of groups, where that gains most."""
+        found: dict[int, tuple[float, tuple[tuple[int, ...], tuple[int, ...]]]] = {}
         while free > 0:
-            gains = [
-                (gain, at, parts)
-                for at, choice in enumerate(self.chosen)
-                if len(choice.jobs) > 1 and choice.bucket.gpus <= free
-                for gain, parts in self._splits(choice)
-            ]
-            if not gains:
+            for at, choice in enumerate(self.chosen):
+                if len(choice.jobs) > 1 and choice.bucket.gpus <= free and at not in found:
+                    found[at] = max(self._splits(choice), key=lambda split: split[0])
+            able = [at for at in found if self.chosen[at].bucket.gpus <= free]
+            best = max(able, key=lambda at: (found[at][0], -at), default=None)
+            if best is None or found[best][0] <= 0:
                 break
-            gain, at, (one, other) = max(gains, key=lambda found: (found[0], -found[1]))
-            if gain <= 0:
-                break
-            bucket = self.chosen[at].bucket
-            self.chosen[at] = Choice(one, bucket, self._worth(bucket, one))
+            one, other = found.pop(best)[1]
+            bucket = self.chosen[best].bucket
+            self.chosen[best] = Choice(one, bucket, self._worth(bucket, one))
             self.chosen.append(Choice(other, bucket, self._worth(bucket, other)))
             free -= bucket.gpus
 
@@ -227,5 +253,5 @@ class Selection:
         return found
 
     def _worth(self, bucket: Bucket, jobs: tuple[int, ...]) -> float:
-        found = bucket.density_of(jobs, [self.kind_of[job] for job in jobs])
+        found = bucket.density_of(jobs, [self.kind_of(job) for job in jobs])
         return NO_JOB if found is None else found

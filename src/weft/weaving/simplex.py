@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from weft.errors import WeftError
 
@@ -18,8 +18,19 @@ MAX_STALLED: Final = 50
 """After this many pivots without gain, Bland's rule chooses: it never cycles."""
 
 
-def maximise(c: Numbers, a: Numbers, b: Numbers) -> tuple[float, Numbers]:
-    """Return the largest c x, and x. The program is feasible (x = 0); raise WeftError if it is unbounded."""
+class Corner(NamedTuple):
+    """The solution of a program: a corner of the polytope of all feasible x."""
+
+    value: float
+    """The largest c x."""
+    x: Numbers
+    tight: NDArray[np.intp]
+    """As many constraints as x has entries, which hold with equality here: i stands for x[i] >= 0, and the number of
+    entries + r for row r of A. They are linearly independent."""
+
+
+def maximise(c: Numbers, a: Numbers, b: Numbers) -> Corner:
+    """Return the x with the largest c x. The program is feasible (x = 0); raise WeftError if it is unbounded."""
     import numpy as np
 
     rows, columns = a.shape
@@ -38,7 +49,7 @@ def maximise(c: Numbers, a: Numbers, b: Numbers) -> tuple[float, Numbers]:
         if column < 0:
             x = np.zeros(rows + columns)
             x[basis] = tableau[:rows, columns]
-            return float(tableau[rows, columns]), x[:columns]
+            return Corner(float(tableau[rows, columns]), x[:columns], outside)
         entries = tableau[:rows, column]
         ratios = np.full(rows, np.inf)
         positive = entries > TOLERANCE

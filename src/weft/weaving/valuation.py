@@ -12,11 +12,10 @@ from dataclasses import dataclass, field
 from math import ceil
 from typing import TYPE_CHECKING, Final
 
-from weft.core.ports import JobView, View
 from weft.core.resources.shapes import Shape
-from weft.model import Profile
-from weft.weaving.candidates import weavable_profile
+from weft.model import Seconds
 from weft.weaving.groups import PACKING, GroupTable, GroupTables
+from weft.weaving.live_jobs import JobClass, LiveJobs
 from weft.weaving.selection import Bucket, Weights
 
 if TYPE_CHECKING:
@@ -39,26 +38,12 @@ URGENCY: Final = 10.0
 
 
 @dataclass(eq=False)
-class JobClass:
-    """Jobs that are alike to the choice: of one shape and one profile."""
-
-    shape: Shape
-    profile: Profile | None
-    number: int
-    held: float
-    """The GPUs that one of its jobs holds; a part of a GPU counts as that part."""
-    kind: int = 0
-    """The number of the profile in the table of its shape."""
-
-
-@dataclass(eq=False)
 class Market:
-    """The jobs of one plan with their prices and weights. Jobs are numbered in the order given."""
+    """The jobs of one plan with their prices and weights, numbered by row."""
 
-    jobs: Sequence[JobView]
+    live: LiveJobs
     left_s: Numbers
     """The solo seconds of work that each job is expected to need until it ends."""
-    classes: list[JobClass] = field(default_factory=list)
     tables: dict[Shape, GroupTable] = field(default_factory=dict)
     class_of: Indices = field(init=False)
     """The class of each job."""
@@ -67,110 +52,110 @@ class Market:
     """The jobs, the most urgent and then the least priced work first."""
     urgent_in_s: float | None = None
     """The time after which a job gets urgent if it makes no progress; None: none does."""
+    urgent: bool = False
+    """True if some jobs are urgent: jobs of one kind are then not in the order of their weights."""
 
-    def classify(self, view: View, tables: GroupTables) -> None:
-        """Find the class of each job, and the table of each shape."""
+    def classify(self, tables: GroupTables) -> None:
+        """Find the table of each shape, and the kind of each class."""
         import numpy as np
 
-        known: dict[tuple[Shape, int], JobClass] = {}
-        by_value: dict[tuple[Shape, Profile | None], JobClass] = {}
-        numbers = []
-        for job in self.jobs:
-            shape, profile = job.shape, job.job.profile
-            if profile is None or not shape.plain or job.unwoven:
-                profile = weavable_profile(view, job)
-            found = known.get((shape, id(profile)))
-            if found is None:
-                found = by_value.get((shape, profile))
-                if found is None:
-                    held = shape.gpus * min(job.wanted_share.request, 1.0)
-                    found = JobClass(shape, profile, len(self.classes), held)
-                    by_value[shape, profile] = found
-                    self.classes.append(found)
-                known[shape, id(profile)] = found
-            numbers.append(found.number)
-        self.class_of = np.array(numbers)
+        self.class_of = self.live.class_of
+        first = np.full(len(self.live.classes), len(self.class_of))
+        np.minimum.at(first, self.class_of, np.arange(len(self.class_of)))
+        self._classes = [self.live.classes[at] for at in np.argsort(first, kind="stable")[: (first < len(self.class_of)).sum()].tolist()]
         members: dict[Shape, list[JobClass]] = {}
-        for each in self.classes:
+        for each in self._classes:
             members.setdefault(each.shape, []).append(each)
         for shape, classes in members.items():
             self.tables[shape], kinds = tables.table(shape, [each.profile for each in classes])
             for each in classes:
                 each.kind = kinds[each.profile]
 
-    def weigh(self, gpus: int, age_s: Numbers, worked_s: Numbers, max_rho: float) -> None:
+    def weigh(self, now: Seconds, gpus: int, max_rho: float) -> None:
         """Set prices, order and weights. With `max_rho` above 0, jobs whose slow-down gets close to it come first.
 
         Prices are set twice: by the work left, and then by the work times the jobs behind it, because work that is
         done early delays more jobs."""
         import numpy as np
 
-        held = np.array([each.held for each in self.classes])[self.class_of]
-        seq = np.array([job.seq for job in self.jobs])
-        behind = np.ones(len(self.jobs))
+        count = len(self.class_of)
+        held = self._by_class([each.held for each in self._classes])
+        area_s = held * self.left_s
+        behind, ranks = np.ones(count), np.arange(count, 0, -1) + ARRIVALS
         for _ in range(2):
-            price = self._prices(self.left_s * behind)[self.class_of]
-            order = np.lexsort((seq, price * held * self.left_s))
-            behind[order] = np.arange(len(self.jobs), 0, -1) + ARRIVALS
+            price = self._by_class(self._prices(self.left_s * behind))
+            order = np.argsort(price * area_s, kind="stable")  # rows are in the order of submission
+            behind[order] = ranks
         self.weight, self.order = price * behind, order
         if max_rho > 0:
-            crowd = np.maximum(1.0, held * len(self.jobs) / max(gpus, 1))
-            rho = (age_s + self.left_s) / ((worked_s + self.left_s) * crowd)
-            urgent = rho > max_rho * URGENT_AT
-            calm = ~urgent & np.array([job.rate < 1 for job in self.jobs])
-            if calm.any():
-                in_s = (max_rho * URGENT_AT - rho[calm]) * (worked_s + self.left_s)[calm] * crowd[calm]
-                self.urgent_in_s = max(float(in_s.min()), MIN_WAKE_S)
-            if urgent.any():
-                top = (len(self.jobs) + ARRIVALS) * URGENCY / (max_rho * URGENT_AT)
-                self.weight = np.where(urgent, top * rho, self.weight)
-                self.order = np.lexsort((seq, price * held * self.left_s, ~urgent))
+            self._put_urgent_first(now, gpus, max_rho, held, price * area_s)
 
-    def _prices(self, work_s: Numbers) -> Numbers:
+    def _put_urgent_first(self, now: Seconds, gpus: int, max_rho: float, held: Numbers, priced: Numbers) -> None:
+        import numpy as np
+
+        live, left_s, count = self.live, self.left_s, len(self.class_of)
+        crowd = np.maximum(1.0, held * count / max(gpus, 1))
+        share_s = (live.worked_s + left_s) * crowd
+        rho = (now - live.submitted_at + left_s) / share_s
+        limit = max_rho * URGENT_AT
+        urgent = rho > limit
+        calm = ~urgent & (live.rate < 1)
+        if calm.any():
+            self.urgent_in_s = max(float(((limit - rho) * share_s)[calm].min()), MIN_WAKE_S)
+        self.urgent = bool(urgent.any())
+        if self.urgent:
+            top = (count + ARRIVALS) * URGENCY / limit
+            self.weight = np.where(urgent, top * rho, self.weight)
+            self.order = np.lexsort((priced, ~urgent))
+
+    def _by_class(self, values: Sequence[float]) -> Numbers:
+        """Return the value of each job's class."""
+        import numpy as np
+
+        found = np.zeros(len(self.live.classes))
+        found[[each.number for each in self._classes]] = values
+        return np.asarray(found[self.class_of])
+
+    def _prices(self, work_s: Numbers) -> list[float]:
         """Return the price of each class, given the work of each job."""
         import numpy as np
 
-        sums = np.bincount(self.class_of, weights=work_s, minlength=len(self.classes)).tolist()
+        sums = np.bincount(self.class_of, weights=work_s, minlength=len(self.live.classes)).tolist()
         work: dict[Shape, list[float]] = {shape: [0.0] * len(table.kinds) for shape, table in self.tables.items()}
-        for each, total in zip(self.classes, sums, strict=True):
-            work[each.shape][each.kind] += total
+        for each in self._classes:
+            work[each.shape][each.kind] += sums[each.number]
         prices = {shape: self.tables[shape].price_list.prices(each) for shape, each in work.items()}
-        return np.array([prices[each.shape][each.kind] for each in self.classes])
+        return [float(prices[each.shape][each.kind]) for each in self._classes]
 
     def buckets(self, weights: Weights) -> dict[Shape, Bucket]:
         """Return the first jobs of each class, enough to fill the cluster with groups of them, by shape."""
         import numpy as np
 
-        weight = self.weight.tolist()
-        found: dict[Shape, Bucket] = {}
         queues: dict[Shape, list[list[int]]] = {s: [[] for _ in table.kinds] for s, table in self.tables.items()}
-        ordered = self.class_of[self.order]
+        ordered = self.class_of[self.order].astype(np.int16)  # numpy sorts these by radix
         grouped = self.order[np.argsort(ordered, kind="stable")]
-        ends = np.cumsum(np.bincount(ordered, minlength=len(self.classes))).tolist()
-        start = 0
-        for each, end in zip(self.classes, ends, strict=True):
+        ends = np.cumsum(np.bincount(ordered, minlength=len(self.live.classes))).tolist()
+        for each in self._classes:
             most = PACKING * ceil(weights.gpus / max(each.held, 0.1))
-            queue = queues[each.shape][each.kind]
-            queue += grouped[start : min(end, start + most)].tolist()
-            start = end
-        if len(self.classes) > sum(len(table.kinds) for table in self.tables.values()):  # some classes share a kind
+            end, start = ends[each.number], ends[each.number - 1] if each.number else 0
+            queues[each.shape][each.kind] += grouped[start : min(end, start + most)].tolist()
+        if len(self._classes) > sum(len(table.kinds) for table in self.tables.values()):  # some classes share a kind
             place = np.argsort(self.order).tolist()
             for queue in (queue for each in queues.values() for queue in each):
                 queue.sort(key=place.__getitem__)
+        found: dict[Shape, Bucket] = {}
         for shape, table in self.tables.items():
-            held = next(each.held for each in self.classes if each.shape is shape)
+            held = next(each.held for each in self._classes if each.shape is shape)
             found[shape] = Bucket(held, table, queues[shape])
-            found[shape].prepare(weight, weights)
+            found[shape].prepare(self.weight, weights, falling=not self.urgent)
         return found
 
 
-def open_market(view: View, jobs: Sequence[JobView], left_s: Numbers, tables: GroupTables, max_rho: float) -> Market:
+def open_market(live: LiveJobs, left_s: Numbers, tables: GroupTables, now: Seconds, gpus: int, max_rho: float) -> Market:
     """Return the market of a plan, with prices and weights set."""
     import numpy as np
 
-    now = view.now
-    market = Market(jobs, np.maximum(left_s, MIN_LEFT_S))
-    market.classify(view, tables)
-    age_s = np.array([now - job.submitted_at for job in jobs])
-    market.weigh(view.gpus, age_s, np.array([job.worked(now) for job in jobs]), max_rho)
+    market = Market(live, np.maximum(left_s, MIN_LEFT_S))
+    market.classify(tables)
+    market.weigh(now, gpus, max_rho)
     return market

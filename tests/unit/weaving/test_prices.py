@@ -44,6 +44,17 @@ def test_prices_depend_on_the_mix_alone_and_ignore_kinds_without_work() -> None:
     assert listed.prices([7.0, 0.0]).tolist() == [1.0, 0.0]
 
 
+@given(st.lists(st.lists(st.floats(0.1, 1e4), min_size=3, max_size=3), min_size=1, max_size=12))
+@settings(max_examples=30, deadline=None)
+def test_a_known_corner_is_used_only_where_it_is_the_best(mixes: list[list[float]]) -> None:
+    rates = build_table([DATA, GPU, NET], Pace()).rates_by_kind
+    listed = PriceList(rates, floor=0.0)
+    for mix in mixes:
+        found = listed.prices(mix)
+        assert found.tolist() == PriceList(rates, floor=0.0).prices(mix).tolist()
+        assert (rates @ found).max() <= 1 + 1e-9
+
+
 def test_a_table_has_each_group_that_pays_once() -> None:
     table = build_table([DATA, GPU, None], Pace())
     assert table.sizes.tolist()[:3] == [1, 1, 1]

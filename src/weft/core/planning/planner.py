@@ -48,7 +48,10 @@ class Context:
     """True if what one pass finds out stays valid while no GPU changes."""
 
     def view(self) -> ClusterView:
-        return ClusterView(self.state, self.order, self.placement, self.memo, restarts_all=self.restarts_all)
+        return ClusterView(
+            self.state, self.order, self.placement, self.memo, restarts_all=self.restarts_all,
+            weaves=self.policy.weaves,
+        )  # fmt: skip
 
     @property
     def memo(self) -> Any:

@@ -8,6 +8,7 @@ from math import inf
 from typing import Any, Final
 
 from weft.core.planning.tentative import TentativeCluster
+from weft.core.planning.weave_layout import LayoutCluster, is_blocked
 from weft.core.ports import JobView, Placement
 from weft.core.queue.cursors import StreamCursor
 from weft.core.queue.order import Order
@@ -24,11 +25,19 @@ class ClusterView:
     """The implementation of `ports.View`."""
 
     def __init__(
-        self, state: State, order: Order, placement: Placement, memo: Any, *, restarts_all: bool = False
+        self,
+        state: State,
+        order: Order,
+        placement: Placement,
+        memo: Any,
+        *,
+        restarts_all: bool = False,
+        weaves: bool = False,
     ) -> None:
         self._state, self._order, self._placement = state, order, placement
         self.memo = memo
         self.restarts_all = restarts_all
+        self._some_stay = weaves and any(host.occupants for host in state.resources.nodes)  # closures occupy GPUs
         self.now: Seconds = state.now
         self.gpus = state.gpus
         self._active: dict[Shape, list[tuple[float, int, JobState]]] | None = None
@@ -43,7 +52,9 @@ class ClusterView:
 
     @property
     def active(self) -> Iterator[JobState]:
-        return (job for job in self._state.active.values() if not job.releasing and job.job.replica is None)
+        state = self._state
+        jobs = (job for job in state.active.values() if not job.releasing and job.job.replica is None)
+        return jobs if not self._some_stay else (job for job in jobs if not is_blocked(state, job.slots))
 
     @property
     def idle_gpus(self) -> int:
@@ -100,7 +111,8 @@ class ClusterView:
         return StreamCursor(streams, self._state.resources.after_release.top)
 
     def trial(self) -> TentativeCluster:
-        return TentativeCluster(self._state, self._placement)
+        kind = LayoutCluster if self._some_stay else TentativeCluster
+        return kind(self._state, self._placement)
 
     def _running(self) -> dict[Shape, list[tuple[float, int, JobState]]]:
         """Return the active jobs by shape with their keys, smallest first."""

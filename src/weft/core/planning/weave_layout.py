@@ -105,10 +105,11 @@ def _fix_runs(state: State, wishes: Sequence[Wish], protected: set[JobId]) -> La
     wish_of = {job.id: wish for wish in wishes for job in wish.jobs}
     fixed_on: dict[Slots, list[JobState]] = {}
     frozen: set[JobId] = set()
+    any_blocked = any(host.occupants for host in state.resources.nodes)  # closures occupy GPUs
     for job in state.active.values():
         if job.releasing or job.job.replica is not None:
             continue  # replicas have their GPUs in the empty cluster already
-        if is_blocked(state, job.slots):
+        if any_blocked and is_blocked(state, job.slots):
             frozen.add(job.id)
         elif job.id in protected:
             fixed_on.setdefault(job.slots, []).append(job)

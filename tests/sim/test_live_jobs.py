@@ -1,0 +1,46 @@
+"""The columns of live jobs, kept from plan to plan, are those that a fresh start would read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+import pytest
+
+from support.builders import grid
+from weft.core.ports import Ask, View
+from weft.policies.loom_s import LoomS
+from weft.sim.faults.uncertainty import Uncertainty
+from weft.sim.simulation import Model, Setting, simulate
+from weft.sim.traces.generator import GANG_MIX, generate
+from weft.weaving.live_jobs import LiveJobs
+
+
+@dataclass(frozen=True)
+class Watched(LoomS):
+    """Compares the kept columns with fresh ones at each plan."""
+
+    plans: list[int] = field(default_factory=list)
+
+    def rank(self, view: View) -> Iterable[Ask]:
+        asks = list(super().rank(view))
+        kept, fresh = view.memo.live, LiveJobs()
+        fresh.refresh(view)
+        assert [job.id for job in kept.jobs] == [job.id for job in fresh.jobs]
+        for column in ("seq", "submitted_at", "remaining_s", "worked_s", "rate", "gpus"):
+            assert getattr(kept, column).tolist() == getattr(fresh, column).tolist(), column
+        for at, name in enumerate(kept.class_of.tolist()):
+            mine, other = kept.classes[name], fresh.classes[fresh.class_of[at]]
+            assert (mine.shape, mine.profile, mine.held) == (other.shape, other.profile, other.held)
+        self.plans.append(len(kept.jobs))
+        return asks
+
+
+@pytest.mark.parametrize("model", ["real", "muri"])
+def test_kept_columns_are_those_of_a_fresh_start(model: Model) -> None:
+    jobs = generate(120, seed=3, gpus_in_cluster=16, load=1.5, mix=GANG_MIX).jobs
+    policy = Watched()
+    trouble = Uncertainty("lognormal:1", mtbf_s=20_000, repair_s=600, crash_rate=0.1)
+    simulate(Setting(grid(2, 8), jobs, policy, model=model, uncertainty=trouble))
+    assert len(policy.plans) > 200
+    assert max(policy.plans) > 20
