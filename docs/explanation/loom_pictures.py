@@ -1,5 +1,8 @@
-"""Draws the pictures of loom.md. `python docs/explanation/loom_pictures.py` draws prices, densities and the Gantt chart;
-with a trace as argument also the curve of the slow-down guard, which takes some minutes."""
+"""Draws the pictures of loom.md.
+
+`python docs/explanation/loom_pictures.py` draws prices, densities and the Gantt chart. With a trace as argument it
+draws the curve of the slow-down guard, which takes some minutes.
+"""
 
 from __future__ import annotations
 
@@ -27,6 +30,9 @@ SIZES = (1, 2, 4, 8, 16, 32)
 LIMITS = (0, 80, 40, 20, 10, 6, 4)
 """The values of max_rho; 0: no limit."""
 
+DARK = 0.75
+"""From this price on, cells are so dark that numbers on them are white."""
+
 
 def draw_prices() -> None:
     """A matrix of prices: equal work of all models, in lock-step."""
@@ -40,7 +46,8 @@ def draw_prices() -> None:
         axes.imshow(np.array(found), cmap="YlOrBr", vmin=0, vmax=1.1, aspect="auto")
         for row, prices in enumerate(found):
             for column, price in enumerate(prices):
-                axes.annotate(f"{price:.2f}", (column, row), ha="center", va="center", fontsize=7)
+                ink = "white" if price > DARK else "black"
+                axes.annotate(f"{price:.2f}", (column, row), ha="center", va="center", fontsize=7, color=ink)
         axes.set_xticks(range(len(MODELS)), [model.partition("_")[0] for model in MODELS])
         axes.set_yticks(range(len(SIZES)), [str(gpus) for gpus in SIZES])
         axes.set_ylabel("GPUs")
@@ -65,7 +72,7 @@ def draw_densities() -> None:
         axes.set_xlabel("speed-up: solo seconds done per second")
         axes.set_ylabel("worth: sum of price x rate")
         axes.legend(fontsize=7, loc="lower right")
-        axes.set_title("weaves of 8-GPU jobs: the fastest are not worth the most", fontsize=8.5)
+        axes.set_title("weaves of 8-GPU jobs: equal speed-up, unequal worth", fontsize=8.5)
         (FOLDER / "loom-densities.png").write_bytes(style.to_png(drawn, dpi=100))
 
 

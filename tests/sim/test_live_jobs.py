@@ -38,7 +38,7 @@ class Watched(LoomS):
 
 @pytest.mark.parametrize("model", ["real", "muri"])
 def test_kept_columns_are_those_of_a_fresh_start(model: Model) -> None:
-    jobs = generate(120, seed=3, gpus_in_cluster=16, load=1.5, mix=GANG_MIX).jobs
+    jobs = generate(120, seed=3, gpus_in_cluster=16, load=8.0, mix=GANG_MIX).jobs
     policy = Watched()
     trouble = Uncertainty("lognormal:1", mtbf_s=20_000, repair_s=600, crash_rate=0.1)
     simulate(Setting(grid(2, 8), jobs, policy, model=model, uncertainty=trouble))

@@ -8,6 +8,7 @@ from weft.core.ports import JobView, View
 from weft.core.resources.shapes import Shape
 from weft.model import Seconds, Slots
 from weft.weaving.candidates import joint_shape
+from weft.weaving.merging import Merger, total_worth
 from weft.weaving.selection import Selection, Weights
 from weft.weaving.valuation import Market
 
@@ -29,8 +30,23 @@ def choose_groups(
         list(buckets.values()), lambda job: buckets[jobs[job].shape], lambda job: classes[class_of.item(job)].kind,
         keep, fit,
     )  # fmt: skip
-    selection.run(_running(market, running), trial.idle_gpus)
+    free = trial.idle_gpus
+    selection.run(_running(market, running), free)
+    _merge_instead(selection, free)
     return selection.place(fit.shape, trial)
+
+
+def _merge_instead(selection: Selection, free: float) -> None:
+    """With a short queue, take the plan that merges as few jobs as needed, if it is worth more."""
+    if not selection.takes_all:
+        return
+    singles = [(choice.bucket, job) for choice in selection.chosen for job in choice.jobs]
+    merged = Merger(selection.kept_worth, selection.fits).merge(singles, free)
+    if merged is None:
+        return
+    if total_worth(merged, selection.kept_worth) > total_worth(selection.chosen, selection.kept_worth):
+        selection.chosen = merged
+        selection.split(free - sum(choice.bucket.gpus for choice in merged))
 
 
 def _running(market: Market, active: Sequence[JobView]) -> list[tuple[int, ...]]:

@@ -86,8 +86,13 @@ class LiveJobs:
         return self._column(6).astype(np.intp)
 
     def _column(self, number: int) -> Numbers:
-        assert self._columns is not None
-        return self._columns[number]
+        found: Numbers = self._table[number]
+        return found
+
+    @property
+    def _table(self) -> Numbers:
+        assert self._columns is not None, "refresh comes first"
+        return self._columns
 
     def observe(self, fact: Fact) -> None:
         """Mark the job that a fact names as changed."""
@@ -128,8 +133,7 @@ class LiveJobs:
 
     def _read_again(self, view: View, changed: Sequence[JobView]) -> None:
         if changed:
-            assert self._columns is not None
-            self._columns[:, self.rows([job.seq for job in changed])] = self._read(view, changed)
+            self._table[:, self.rows([job.seq for job in changed])] = self._read(view, changed)
 
     def rows(self, seqs: Sequence[int]) -> Indices:
         """Return the rows of the jobs with these sequence numbers."""
@@ -151,7 +155,7 @@ class LiveJobs:
         rows = self.rows(seqs)
         for row in sorted(rows.tolist(), reverse=True):
             del self.jobs[row]
-        self._columns = np.delete(self._columns, rows, axis=1)
+        self._columns = np.delete(self._table, rows, axis=1)
 
     def _insert(self, view: View, new: Sequence[JobView]) -> None:
         import numpy as np
@@ -159,10 +163,10 @@ class LiveJobs:
         read = self._read(view, new)
         if not self.jobs or new[0].seq > self.jobs[-1].seq:
             self.jobs += new
-            self._columns = np.concatenate((self._columns, read), axis=1)
+            self._columns = np.concatenate((self._table, read), axis=1)
             return
         self.jobs = sorted([*self.jobs, *new], key=lambda job: job.seq)
-        self._columns = np.insert(self._columns, self.rows([job.seq for job in new]), read, axis=1)
+        self._columns = np.insert(self._table, self.rows([job.seq for job in new]), read, axis=1)
 
     def _read(self, view: View, jobs: Iterable[JobView]) -> Numbers:
         import numpy as np

@@ -59,7 +59,7 @@ class Loom(Replanner):
 
     preempts = True
     weaves = True
-    concentration: ClassVar[float] = 0.4
+    concentration: ClassVar[float] = 0.5
     """The worth of serving few jobs at a high rate instead of many at a low one."""
     keep: ClassVar[float] = 0.1
     """The bonus of a group that runs, where only runs that move restart."""

@@ -72,15 +72,14 @@ class _Corners:
 
         work = work / work.max()
         if self.inverses:
-            inside = (np.array(self.inverses) @ work > INSIDE).all(axis=1)
-            at = int(inside.argmax())
-            if inside[at]:
-                return self.prices[at]
+            inside = np.flatnonzero((np.array(self.inverses) @ work).min(axis=1) > INSIDE)
+            if len(inside):
+                return self.prices[int(inside[0])]
         corner = maximise(work, self.rates, np.ones(len(self.rates)))
         tight = np.concatenate((-np.eye(len(work)), self.rates))[corner.tight]
         prices = valid_prices(self.rates, corner.x).round(DIGITS)
         if len(self.inverses) < MAX_CORNERS:
-            self.inverses.append(np.linalg.inv(tight.T))
+            self.inverses.append(np.asarray(np.linalg.inv(tight.T), dtype=np.float64))
             self.prices.append(prices)
         return prices
 

@@ -164,9 +164,11 @@ class Selection:
     fits: Callable[[tuple[int, ...]], bool]
     """Returns whether the jobs of a group fit together."""
     chosen: list[Choice] = field(default_factory=list)
+    _running: set[frozenset[int]] = field(default_factory=set)
 
     def run(self, running: Sequence[tuple[int, ...]], free: float) -> None:
         """Choose groups, the densest first. `running`: the groups that run now; `free`: the GPUs to give away."""
+        self._running = {frozenset(jobs) for jobs in running}
         kept = self._kept(running)
         taken: set[int] = set()
         while free > 0:
@@ -189,7 +191,7 @@ class Selection:
             taken.update(choice.jobs)
             self.chosen.append(choice)
             free -= choice.bucket.gpus
-        self._split(free)
+        self.split(free)
 
     def _densest(self, free: float, least: float) -> Bucket | None:
         """Return the bucket with the densest group that fits; None if none is denser than `least`."""
@@ -223,7 +225,7 @@ class Selection:
                 found.append(Choice(jobs, bucket, density * (1 + self.keep)))
         return sorted(found, key=lambda choice: choice.density)
 
-    def _split(self, free: float) -> None:
+    def split(self, free: float) -> None:
         """Give GPUs that are left to parts of groups, where that gains most."""
         found: dict[int, tuple[float, tuple[tuple[int, ...], tuple[int, ...]]]] = {}
         while free > 0:
@@ -251,6 +253,15 @@ class Selection:
                 gain = self._worth(bucket, one) + self._worth(bucket, other) - whole
                 found.append((gain, (one, other)))
         return found
+
+    def kept_worth(self, bucket: Bucket, jobs: tuple[int, ...]) -> float:
+        """Return the density of these jobs as a group, with the bonus if they run as one."""
+        return self._worth(bucket, jobs) * (1 + self.keep if frozenset(jobs) in self._running else 1.0)
+
+    @property
+    def takes_all(self) -> bool:
+        """True if no job is left out."""
+        return not any(bucket.untaken() for bucket in self.buckets)
 
     def _worth(self, bucket: Bucket, jobs: tuple[int, ...]) -> float:
         found = bucket.density_of(jobs, [self.kind_of(job) for job in jobs])

@@ -62,7 +62,10 @@ class Market:
         self.class_of = self.live.class_of
         first = np.full(len(self.live.classes), len(self.class_of))
         np.minimum.at(first, self.class_of, np.arange(len(self.class_of)))
-        self._classes = [self.live.classes[at] for at in np.argsort(first, kind="stable")[: (first < len(self.class_of)).sum()].tolist()]
+        self._classes = [
+            self.live.classes[at]
+            for at in np.argsort(first, kind="stable")[: (first < len(self.class_of)).sum()].tolist()
+        ]
         members: dict[Shape, list[JobClass]] = {}
         for each in self._classes:
             members.setdefault(each.shape, []).append(each)
@@ -151,7 +154,9 @@ class Market:
         return found
 
 
-def open_market(live: LiveJobs, left_s: Numbers, tables: GroupTables, now: Seconds, gpus: int, max_rho: float) -> Market:
+def open_market(
+    live: LiveJobs, left_s: Numbers, tables: GroupTables, now: Seconds, gpus: int, max_rho: float
+) -> Market:
     """Return the market of a plan, with prices and weights set."""
     import numpy as np
 
