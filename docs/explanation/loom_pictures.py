@@ -83,30 +83,40 @@ def draw_choice() -> None:
     (FOLDER / "loom-gantt.png").write_bytes(draw_gantt(build_gantt(outcome.journal.read())))
 
 
-def draw_guard(path: str) -> None:
-    """Average JCT and largest slow-down against max_rho; print both as a table."""
+Point = tuple[int, float, float, float]
+"""max_rho, average and median JCT, and the largest rho."""
+
+
+def measure_guard(path: str) -> list[Point]:
+    """Simulate with each limit; print the points as a table."""
     points = []
     for limit in LIMITS:
         setting = Setting(read_cluster("8x8"), read_trace(path).jobs, f"loom-s:max_rho={limit}", order="slots")
         values = measure(setting).values
         points.append((limit, values["avg_jct_s"], values["p50_jct_s"], values["fairness_max_rho"]))
         print("| {} | {:,.0f} | {:,.0f} | {:.1f} |".format(*points[-1]), flush=True)
+    return points
+
+
+def draw_guard(points: list[Point]) -> None:
+    """Average JCT and largest slow-down against max_rho."""
     names = ["none" if limit == 0 else str(limit) for limit, *_ in points]
     with style.drawing_style():
         drawn = style.figure(7.2, 2.8)
         left, right = drawn.subplots(1, 2)
-        for axes, column, label in ((left, 1, "average JCT (s)"), (right, 3, "largest rho")):
-            axes.plot(names, [point[column] for point in points], marker="o", markersize=4, color=style.colour(0))
+        left.plot(names, [point[1] / 1000 for point in points], marker="o", markersize=4, color=style.colour(0))
+        right.plot(names, [point[3] for point in points], marker="o", markersize=4, color=style.colour(0))
+        left.set_ylim(0, max(point[1] for point in points) * 1.15e-3)
+        right.set_ylim(0, None)
+        for axes, label in ((left, "average JCT (1,000 s)"), (right, "largest rho")):
             axes.set_xlabel("max_rho")
             axes.set_ylabel(label)
-        left.set_ylim(0, max(point[1] for point in points) * 1.15)
-        right.set_yscale("log")
         (FOLDER / "loom-guard.png").write_bytes(style.to_png(drawn, dpi=100))
 
 
 if __name__ == "__main__":
     if len(sys.argv) > 1:
-        draw_guard(sys.argv[1])
+        draw_guard(measure_guard(sys.argv[1]))
     else:
         draw_prices()
         draw_densities()

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class Learned(Protocol):
-    """What a policy learns from facts."""
+    """The part of the memory that learns from facts."""
 
     @property
     def gap_s(self) -> Seconds:
