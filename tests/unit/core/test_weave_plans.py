@@ -235,13 +235,15 @@ def test_an_unwoven_run_keeps_its_gpus_and_its_partner_until_the_next_plan() -> 
 
 @pytest.mark.parametrize("policy", ["loom-s", "muri-s"])
 def test_a_plan_counts_neither_the_gpus_of_a_cordoned_node_nor_its_runs(policy: str) -> None:
-    """Two GPUs, two long runs that cannot be woven, and a short job: it gets the GPU that is not cordoned."""
+    """Two GPUs, two long runs that cannot be woven, and two short jobs: the shortest gets the GPU that is not
+    cordoned. A plan of two groups would keep one of the long runs there."""
     busy = Profile("busy", 1.0, 0.0, 1.0, 0.0)
-    a, b, short = (Job(name, 1, declared_s=s, profile=busy) for name, s in (("a", 90_000), ("b", 80_000), ("c", 100)))
+    lengths = {"a": 90_000.0, "b": 80_000.0, "c": 100.0, "d": 200.0}
+    a, b, *short = (Job(name, 1, declared_s=length, profile=busy) for name, length in lengths.items())
     rig = muri(a, b, nodes=grid(2, 1), policy=policy)
     cordoned = rig.active["a"][0][0]
     rig.tell(Cordoned(rig.now, cordoned, "Drained"))
-    rig.submit(short)
+    rig.submit(*short)
     rig.settle()
     assert sorted(rig.active) == ["a", "c"]
     assert rig.active["a"][0][0] == cordoned

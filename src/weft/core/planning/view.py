@@ -37,7 +37,7 @@ class ClusterView:
         self._state, self._order, self._placement = state, order, placement
         self.memo = memo
         self.restarts_all = restarts_all
-        self._some_stay = weaves and any(host.occupants for host in state.resources.nodes)  # closures occupy GPUs
+        self._some_stay = weaves and any(host.closures or host.occupants for host in state.resources.nodes)
         self.now: Seconds = state.now
         self.gpus = state.gpus
         self._active: dict[Shape, list[tuple[float, int, JobState]]] | None = None

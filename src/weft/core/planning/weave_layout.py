@@ -105,7 +105,7 @@ def _fix_runs(state: State, wishes: Sequence[Wish], protected: set[JobId]) -> La
     wish_of = {job.id: wish for wish in wishes for job in wish.jobs}
     fixed_on: dict[Slots, list[JobState]] = {}
     frozen: set[JobId] = set()
-    any_blocked = any(host.occupants for host in state.resources.nodes)  # closures occupy GPUs
+    any_blocked = any(host.closures or host.occupants for host in state.resources.nodes)
     for job in state.active.values():
         if job.releasing or job.job.replica is not None:
             continue  # replicas have their GPUs in the empty cluster already
