@@ -111,8 +111,9 @@ class ClusterView:
         return StreamCursor(streams, self._state.resources.after_release.top)
 
     def trial(self) -> TentativeCluster:
-        kind = LayoutCluster if self._some_stay else TentativeCluster
-        return kind(self._state, self._placement)
+        if self._some_stay:
+            return LayoutCluster(self._state, self._placement, {})
+        return TentativeCluster(self._state, self._placement)
 
     def _running(self) -> dict[Shape, list[tuple[float, int, JobState]]]:
         """Return the active jobs by shape with their keys, smallest first."""
