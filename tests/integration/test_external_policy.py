@@ -35,12 +35,12 @@ def test_the_package_is_listed(env: dict[str, str]) -> None:
     listed = json.loads(weft(env, "policies", "--json"))
     assert set(POLICIES) <= {entry["name"] for entry in listed["policies"]}
     assert set(PLACEMENTS) <= {entry["name"] for entry in listed["placements"]}
-    edf = next(entry for entry in listed["policies"] if entry["name"] == "edf")
-    assert edf["options"] == [{"name": "slack", "values": "number", "default": "3"}]
+    due = next(entry for entry in listed["policies"] if entry["name"] == "due")
+    assert due["options"] == [{"name": "slack", "values": "number", "default": "3"}]
 
 
 @pytest.mark.parametrize("model", ["real", "muri"])
-@pytest.mark.parametrize("policy", [*POLICIES, "edf:slack=1.5", "mine.py:Mine"])
+@pytest.mark.parametrize("policy", [*POLICIES, "due:slack=1.5", "mine.py:Mine"])
 def test_its_policies_run(env: dict[str, str], policy: str, model: str) -> None:
     found = json.loads(weft(env, "sim", "demo", "--cluster", "4x8", "--policy", policy, "--model", model, "--json"))
     assert (found["policy"], found["jobs"], found["unfinished"]) == (policy, 200, 0)

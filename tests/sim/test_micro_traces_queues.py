@@ -1,4 +1,4 @@
-"""Hand-computed micro-traces: simple, balanced, priority, gittins, fair-share, qssf, and backfill."""
+"""Hand-computed micro-traces: simple, balanced, priority, gittins, fair-share, qssf, edf, and backfill."""
 
 from __future__ import annotations
 
@@ -164,3 +164,24 @@ def test_what_was_lost_with_a_node_counts_as_service(policy: str, expected: floa
     rig.exit("a")
     memo = rig.scheduler.memo
     assert (memo.finished if policy == "gittins" else [memo.durations.nearest(Job("b")).mean_s]) == [expected]
+
+
+def test_edf_runs_by_deadline() -> None:
+    """One GPU. a (100 s) is due at 3 x 100 = 300. b (10 s), there at 20, is due at 20 + 3 x 10 = 50: it takes the GPU
+    from 20 to 30, and a ends at 110. c (10 s), there at 40, names 500: a keeps its GPU, and c ends at 120. d (5 s),
+    there at 50, names 60: it runs from 50 to 55, so a ends at 115 and c at 125."""
+    a, b = traced("a", 0, 100), traced("b", 20, 10)
+    c, d = named(traced("c", 40, 10), deadline_at=500.0), named(traced("d", 50, 5), deadline_at=60.0)
+    assert record(grid(1, 1), [a, b, c], "edf", checkpoint_interval_s=0).ends() == {"b": 30, "a": 110, "c": 120}
+    found = record(grid(1, 1), [a, b, c, d], "edf", checkpoint_interval_s=0).ends()
+    assert found == {"b": 30, "d": 55, "a": 115, "c": 125}
+
+
+def test_edf_puts_jobs_of_unknown_length_last_and_has_a_slack() -> None:
+    """a (100 s) runs. At 90 b (40 s) comes: due at 90 + 40 = 130 against 100, it waits; at slack 3, 210 against 300."""
+    jobs = [traced("a", 0, 100), traced("b", 90, 40)]
+    assert record(grid(1, 1), jobs, "edf:slack=1", checkpoint_interval_s=0).ends() == {"a": 100, "b": 140}
+    assert record(grid(1, 1), jobs, "edf:slack=3", checkpoint_interval_s=0).ends() == {"b": 130, "a": 140}
+    rig = Rig("edf", grid(1, 1))
+    rig.submit(Job("unknown"), Job("due", deadline_at=1e6))
+    assert list(rig.active) == ["due"]

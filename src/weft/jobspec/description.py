@@ -100,6 +100,7 @@ SPECIAL: Final[Mapping[str, Callable[[Job, Number], Any]]] = {
     "time": lambda job, _: _seconds(job.task.time_limit_s) if job.task else None,
     "grace": lambda job, _: _seconds(job.task.grace_s) if job.task else None,
     "begin": lambda job, _: _time(job.begin_at),
+    "deadline": lambda job, _: _time(job.deadline_at),
     "duration": lambda job, _: _duration(job),
     "array": lambda job, _: _array(job),
     "after": lambda job, _: dependencies.write(job),

@@ -114,7 +114,7 @@ FIELDS: Final[tuple[Field, ...]] = (
         flag=Flag(("--after",), "start once these are done; afterany:, afternotok:, singleton", "JOB", repeated=True),
     ),
     Field(
-        "begin", ("2040-01-01T08:00", "2041-01-01T08:00"), readers.begin, "begin_at", "begin_at", settable=True,
+        "begin", ("2040-01-01T08:00", "2041-01-01T08:00"), readers.moment, "begin_at", "begin_at", settable=True,
         flag=Flag(("--begin",), "not before this time: 16:00, tomorrow, 2030-01-31T08:00, now+2h", "WHEN"),
     ),
     Field(
@@ -224,6 +224,15 @@ FIELDS: Final[tuple[Field, ...]] = (
         "early_stop", ("asha loss min 10 3", "halving acc max 1 2"), readers.one(readers.early_stop), "task.early_stop",
     ),
     Field(
+        "deadline", ("2040-01-01T08:00", "2041-01-01T08:00"), readers.moment, "deadline_at", "deadline_at",
+        settable=True,
+        flag=Flag(("--deadline",), "when it should have ended, for policy edf: 14:20, tomorrow, now+8h", "WHEN"),
+    ),
+    Field(
+        "notify", ("done,failed", "started@team"), readers.notify, "task.notify", settable=True,
+        flag=Flag(("--notify",), "send a message when it is started, done, failed, cancelled", "EVENTS[@TARGETS]"),
+    ),
+    Field(
         "hold", ("true", "false"), readers.yes, shown=False,
         flag=Flag(("--hold",), "do not start it before weft release"),
     ),
@@ -291,6 +300,8 @@ class Keys(TypedDict, total=False):
     params: Mapping[str, object]
     profile: Mapping[str, object] | str
     profile_key: str
+    deadline: Any
+    notify: str | Sequence[str]
     hold: bool
     per_gpu: bool
     labels: Mapping[str, object]

@@ -9,6 +9,7 @@ from typing import Final
 from weft.errors import InputError, UnknownName
 from weft.inputs import quantities
 from weft.inputs.mounts import RUNTIMES, parse_mount
+from weft.inputs.notify_choice import parse_notify
 from weft.jobspec import dependencies
 from weft.wire.convert import profile_of
 from weft.wire.messages import StageProfile, Variable
@@ -122,13 +123,18 @@ def after(value: Given) -> list[str]:
     return found
 
 
-def begin(value: Given) -> float:
-    """Read the earliest start of a job."""
+def moment(value: Given) -> float:
+    """Read a point in time: the earliest start of a job, or its deadline."""
     from datetime import datetime
 
     from weft.inputs.times import parse_time
 
     return parse_time(text(value), datetime.now().astimezone()).timestamp()
+
+
+def notify(value: Given) -> str:
+    """Read the events that lead to a message, in the form that jobs keep."""
+    return str(parse_notify(",".join(words(value))))
 
 
 def array(value: Given) -> str:

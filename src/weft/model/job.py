@@ -96,6 +96,8 @@ class Task:
     """The rule that stops trials of the sweep early, as `weft.sweeps.early_stop` reads it; empty: none."""
     team: str = ""
     """The team that the job counts for; empty: none."""
+    notify: str = ""
+    """Events that lead to a message, and its targets, such as done,failed@team; empty: none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +151,8 @@ class Job:
     profile_key: str = ""
     """The key of a stored profile, for jobs that give no profile; empty: `model.profiles.key_of` derives one."""
 
+    deadline_at: Seconds | None = None
+    """When the job should have ended; None: it has no deadline. No run is stopped at it."""
     replica: Replica | None = None
     """The job is a replica of a service: it does not end by itself and is not preempted."""
 

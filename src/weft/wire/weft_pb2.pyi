@@ -16,7 +16,7 @@ class Variable(_message.Message):
     def __init__(self, name: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
 
 class JobSpec(_message.Message):
-    __slots__ = ("name", "command", "chdir", "env", "params", "gpus", "memory_mb", "cpus", "ram_mb", "priority", "retries", "time_limit_s", "grace_s", "after", "array", "requeue_exits", "max_jobs_per_gpu", "gpu_ids", "gpu_model", "comment", "hold", "declared_s", "group", "gpu_choice", "per_gpu", "labels", "node", "snapshot", "begin_at", "signal", "output", "error", "stdin", "terminal", "compat", "profile", "profile_key", "stages", "share", "image", "mounts", "runtime", "sweep", "early_stop", "team")
+    __slots__ = ("name", "command", "chdir", "env", "params", "gpus", "memory_mb", "cpus", "ram_mb", "priority", "retries", "time_limit_s", "grace_s", "after", "array", "requeue_exits", "max_jobs_per_gpu", "gpu_ids", "gpu_model", "comment", "hold", "declared_s", "group", "gpu_choice", "per_gpu", "labels", "node", "snapshot", "begin_at", "signal", "output", "error", "stdin", "terminal", "compat", "profile", "profile_key", "stages", "share", "image", "mounts", "runtime", "sweep", "early_stop", "team", "notify", "deadline_at")
     NAME_FIELD_NUMBER: _ClassVar[int]
     COMMAND_FIELD_NUMBER: _ClassVar[int]
     CHDIR_FIELD_NUMBER: _ClassVar[int]
@@ -62,6 +62,8 @@ class JobSpec(_message.Message):
     SWEEP_FIELD_NUMBER: _ClassVar[int]
     EARLY_STOP_FIELD_NUMBER: _ClassVar[int]
     TEAM_FIELD_NUMBER: _ClassVar[int]
+    NOTIFY_FIELD_NUMBER: _ClassVar[int]
+    DEADLINE_AT_FIELD_NUMBER: _ClassVar[int]
     name: str
     command: _containers.RepeatedScalarFieldContainer[str]
     chdir: str
@@ -107,7 +109,9 @@ class JobSpec(_message.Message):
     sweep: str
     early_stop: str
     team: str
-    def __init__(self, name: _Optional[str] = ..., command: _Optional[_Iterable[str]] = ..., chdir: _Optional[str] = ..., env: _Optional[_Iterable[_Union[Variable, _Mapping]]] = ..., params: _Optional[_Iterable[_Union[Variable, _Mapping]]] = ..., gpus: _Optional[int] = ..., memory_mb: _Optional[_Iterable[int]] = ..., cpus: _Optional[int] = ..., ram_mb: _Optional[int] = ..., priority: _Optional[int] = ..., retries: _Optional[int] = ..., time_limit_s: _Optional[float] = ..., grace_s: _Optional[float] = ..., after: _Optional[_Iterable[str]] = ..., array: _Optional[str] = ..., requeue_exits: _Optional[_Iterable[int]] = ..., max_jobs_per_gpu: _Optional[int] = ..., gpu_ids: _Optional[_Iterable[int]] = ..., gpu_model: _Optional[str] = ..., comment: _Optional[str] = ..., hold: _Optional[bool] = ..., declared_s: _Optional[float] = ..., group: _Optional[str] = ..., gpu_choice: _Optional[_Iterable[int]] = ..., per_gpu: _Optional[bool] = ..., labels: _Optional[_Iterable[_Union[Variable, _Mapping]]] = ..., node: _Optional[str] = ..., snapshot: _Optional[str] = ..., begin_at: _Optional[float] = ..., signal: _Optional[str] = ..., output: _Optional[str] = ..., error: _Optional[str] = ..., stdin: _Optional[str] = ..., terminal: _Optional[str] = ..., compat: _Optional[str] = ..., profile: _Optional[_Union[StageProfile, _Mapping]] = ..., profile_key: _Optional[str] = ..., stages: _Optional[str] = ..., share: _Optional[str] = ..., image: _Optional[str] = ..., mounts: _Optional[_Iterable[str]] = ..., runtime: _Optional[str] = ..., sweep: _Optional[str] = ..., early_stop: _Optional[str] = ..., team: _Optional[str] = ...) -> None: ...
+    notify: str
+    deadline_at: float
+    def __init__(self, name: _Optional[str] = ..., command: _Optional[_Iterable[str]] = ..., chdir: _Optional[str] = ..., env: _Optional[_Iterable[_Union[Variable, _Mapping]]] = ..., params: _Optional[_Iterable[_Union[Variable, _Mapping]]] = ..., gpus: _Optional[int] = ..., memory_mb: _Optional[_Iterable[int]] = ..., cpus: _Optional[int] = ..., ram_mb: _Optional[int] = ..., priority: _Optional[int] = ..., retries: _Optional[int] = ..., time_limit_s: _Optional[float] = ..., grace_s: _Optional[float] = ..., after: _Optional[_Iterable[str]] = ..., array: _Optional[str] = ..., requeue_exits: _Optional[_Iterable[int]] = ..., max_jobs_per_gpu: _Optional[int] = ..., gpu_ids: _Optional[_Iterable[int]] = ..., gpu_model: _Optional[str] = ..., comment: _Optional[str] = ..., hold: _Optional[bool] = ..., declared_s: _Optional[float] = ..., group: _Optional[str] = ..., gpu_choice: _Optional[_Iterable[int]] = ..., per_gpu: _Optional[bool] = ..., labels: _Optional[_Iterable[_Union[Variable, _Mapping]]] = ..., node: _Optional[str] = ..., snapshot: _Optional[str] = ..., begin_at: _Optional[float] = ..., signal: _Optional[str] = ..., output: _Optional[str] = ..., error: _Optional[str] = ..., stdin: _Optional[str] = ..., terminal: _Optional[str] = ..., compat: _Optional[str] = ..., profile: _Optional[_Union[StageProfile, _Mapping]] = ..., profile_key: _Optional[str] = ..., stages: _Optional[str] = ..., share: _Optional[str] = ..., image: _Optional[str] = ..., mounts: _Optional[_Iterable[str]] = ..., runtime: _Optional[str] = ..., sweep: _Optional[str] = ..., early_stop: _Optional[str] = ..., team: _Optional[str] = ..., notify: _Optional[str] = ..., deadline_at: _Optional[float] = ...) -> None: ...
 
 class StageProfile(_message.Message):
     __slots__ = ("model", "iteration_s", "data_s", "gpu_s", "network_s", "start_s", "memory_mb")
@@ -478,18 +482,20 @@ class GpuShare(_message.Message):
     def __init__(self, gpu: _Optional[int] = ..., job: _Optional[str] = ..., kind: _Optional[str] = ..., request: _Optional[float] = ..., limit: _Optional[float] = ..., busy: _Optional[bool] = ..., rate: _Optional[float] = ..., enforced: _Optional[_Iterable[str]] = ..., advisory: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class GpuReading(_message.Message):
-    __slots__ = ("gpu", "used_mb", "utilisation", "processes", "error")
+    __slots__ = ("gpu", "used_mb", "utilisation", "processes", "error", "energy_j")
     GPU_FIELD_NUMBER: _ClassVar[int]
     USED_MB_FIELD_NUMBER: _ClassVar[int]
     UTILISATION_FIELD_NUMBER: _ClassVar[int]
     PROCESSES_FIELD_NUMBER: _ClassVar[int]
     ERROR_FIELD_NUMBER: _ClassVar[int]
+    ENERGY_J_FIELD_NUMBER: _ClassVar[int]
     gpu: int
     used_mb: int
     utilisation: float
     processes: int
     error: str
-    def __init__(self, gpu: _Optional[int] = ..., used_mb: _Optional[int] = ..., utilisation: _Optional[float] = ..., processes: _Optional[int] = ..., error: _Optional[str] = ...) -> None: ...
+    energy_j: float
+    def __init__(self, gpu: _Optional[int] = ..., used_mb: _Optional[int] = ..., utilisation: _Optional[float] = ..., processes: _Optional[int] = ..., error: _Optional[str] = ..., energy_j: _Optional[float] = ...) -> None: ...
 
 class RunNews(_message.Message):
     __slots__ = ("job", "run", "phase", "end", "weave_id", "stages", "replica")

@@ -1,4 +1,4 @@
-"""EDF that gives up on late jobs: a late job must not make the next one late as well."""
+"""A policy that gives up on late jobs: a late job must not make the next one late as well."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from weft.core.ports import Ask, JobView, Replanner, View
 from weft.model import Seconds
 
-from weft_deadline.edf import Edf
+from weft_deadline.due import Due
 
 
 @dataclass(frozen=True)
-class EdfRescue(Edf, Replanner):
+class DueRescue(Due, Replanner):
     """Earliest deadline first; jobs that will miss their deadline anyway go last."""
 
     def rank(self, view: View) -> Iterable[Ask]:

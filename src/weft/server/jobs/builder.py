@@ -40,11 +40,19 @@ Resolve = Callable[[str], list[JobId]]
 """The jobs that a reference means; `singleton:NAME` means the user's unfinished jobs of that name."""
 
 
+CheckNotify = Callable[[str], None]
+"""Raises if a job may not choose these events and targets of messages."""
+
+
+def accept_all(_choice: str) -> None:
+    """Accept any choice of messages."""
+
+
 class JobBuilder:
     """Builds jobs from specs, and checks them."""
 
-    def __init__(self, rules: AdmissionRules, teams: Teams) -> None:
-        self._rules, self._editor, self._teams = rules, JobEditor(rules), teams
+    def __init__(self, rules: AdmissionRules, teams: Teams, check_notify: CheckNotify = accept_all) -> None:
+        self._rules, self._editor, self._teams, self._check_notify = rules, JobEditor(rules), teams, check_notify
 
     def build(self, request: SubmitRequest, first_id: int, resolve: Resolve, who: Caller) -> Steps[Batch]:
         """Return the jobs of a request of this user. Raise if any spec is invalid."""
@@ -101,6 +109,11 @@ class JobBuilder:
         if not job.command:
             raise InputError("no command", hint="add one: weft submit [flags] -- CMD ARGS..., or command: in the file")
         check_container(job)
+        if job.task is not None and job.task.notify:
+            try:
+                self._check_notify(job.task.notify)
+            except InputError as error:
+                raise error.at(key="notify") from None
         check_startable(job)
         self._rules.check(job)
 

@@ -34,7 +34,7 @@ from weft.model.status import ACTIVE, ENDED
 from weft.server.auth.identity import Caller, check_owner
 from weft.server.jobs.admission import AdmissionRules
 from weft.server.jobs.batch import Batch, OpenBatch
-from weft.server.jobs.builder import JobBuilder
+from weft.server.jobs.builder import CheckNotify, JobBuilder, accept_all
 from weft.server.jobs.job_refs import resolve, resolve_one, resolve_to_change
 from weft.server.jobs.notes import submit_notes
 from weft.server.jobs.quotas import Quotas
@@ -55,14 +55,10 @@ class JobCommands:
     """Handles submit and change requests."""
 
     def __init__(
-        self,
-        scheduler: Scheduler,
-        rules: AdmissionRules,
-        quotas: Quotas | None = None,
-        open_batches: Sequence[OpenBatch] = (),
-        min_id: int = 1,
-    ) -> None:
-        self._quotas, self._open_batches = quotas, open_batches
+        self, scheduler: Scheduler, rules: AdmissionRules, quotas: Quotas | None = None,
+        open_batches: Sequence[OpenBatch] = (), min_id: int = 1, check_notify: CheckNotify = accept_all,
+    ) -> None:  # fmt: skip
+        self._quotas, self._open_batches, self._check_notify = quotas, open_batches, check_notify
         self._unjournalled: list[Job] = []
         """Accepted jobs that may not be in the state yet."""
         self._dependencies: dict[tuple[JobId, ...], set[JobId]] = {}
@@ -71,7 +67,7 @@ class JobCommands:
         """For the last requests, what was done for each array."""
         self._arrays: frozenset[str] = frozenset()
         """Arrays of which the present slice of a request has several tasks."""
-        self._scheduler, self._builder = scheduler, JobBuilder(rules, scheduler.state.teams)
+        self._scheduler, self._builder = scheduler, JobBuilder(rules, scheduler.state.teams, self._check_notify)
         self._keys: dict[tuple[str, str], list[JobId]] = {}
         """The ids that each request with a key was answered with, by user and key. A request may be sent again."""
         self._next_id = max(scheduler.state.highest_id + 1, min_id)
@@ -82,7 +78,7 @@ class JobCommands:
 
     def follow(self, scheduler: Scheduler, rules: AdmissionRules) -> None:
         """Use another scheduler with the same facts."""
-        self._scheduler, self._builder = scheduler, JobBuilder(rules, scheduler.state.teams)
+        self._scheduler, self._builder = scheduler, JobBuilder(rules, scheduler.state.teams, self._check_notify)
 
     def _register(self, job: Job) -> None:
         number = job.id.partition("_")[0]
@@ -104,12 +100,12 @@ class JobCommands:
         if ids := self.known_ids(request, who.user):
             return [], SubmitReply(ids=ids)
         batch = at_once(self.prepare(request, who))
-        reply = SubmitReply(ids=() if request.dry_run else batch.ids(), notes=self.notes(request, batch))
+        reply = SubmitReply(ids=() if request.dry_run else batch.ids(), notes=self.notes(request, batch, now))
         return [] if request.dry_run else self.accept(batch.jobs(), now), reply
 
-    def notes(self, request: SubmitRequest, batch: Batch) -> list[str]:
+    def notes(self, request: SubmitRequest, batch: Batch, now: Seconds) -> list[str]:
         """Return what the submitter should know about the jobs."""
-        return submit_notes(self._scheduler, request, batch)
+        return submit_notes(self._scheduler, request, batch, now)
 
     def known_ids(self, request: SubmitRequest, user: str) -> list[JobId]:
         """Return the ids that an earlier request with this key was answered with. Raise if it was for other jobs."""

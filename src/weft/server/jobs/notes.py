@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
+from weft.core.deadlines import deadline_note, expected_end
 from weft.core.reasons import infeasibility
 from weft.core.scheduler import Scheduler
 from weft.core.state.job import JobState
+from weft.model import Seconds
 from weft.server.jobs.batch import Batch
 from weft.wire.messages import SubmitRequest
 
@@ -15,8 +17,9 @@ MAX_NOTES: Final = 10
 NO_GPUS: Final = "no GPU is known here, so the job asks for none; --gpus N asks for N"
 
 
-def submit_notes(scheduler: Scheduler, request: SubmitRequest, batch: Batch) -> list[str]:
-    """Return notes about jobs that got no GPU by default, and about jobs that no node could hold now, each once."""
+def submit_notes(scheduler: Scheduler, request: SubmitRequest, batch: Batch, now: Seconds) -> list[str]:
+    """Return notes about jobs that got no GPU by default, that no node could hold now, or that may miss their
+    deadline, each once."""
     found: dict[str, int] = {}
     """Each note, with the number of jobs that it is about."""
     for spec, template in zip(request.jobs, batch.templates, strict=True):
@@ -28,6 +31,10 @@ def submit_notes(scheduler: Scheduler, request: SubmitRequest, batch: Batch) -> 
             text = infeasibility(scheduler, job).text
             text = f"no node could hold the job now: it {text}" if text.startswith("needs") else text
             notes.append(f"{text}; it waits for a node that can hold it")
+        if template.job.deadline_at is not None:
+            end = expected_end(template.job, scheduler.state.durations, now)
+            note = deadline_note(template.job.deadline_at, end, now)
+            notes += [note] if note is not None else []
         for note in notes:
             found[note] = found.get(note, 0) + template.count
         if len(found) >= MAX_NOTES:

@@ -62,7 +62,7 @@ class JobRequests:
         except BaseException:
             found.cancel()
             raise
-        notes = self._commands().notes(request, batch)
+        notes = self._commands().notes(request, batch, self._loop.clock.now())
         if request.dry_run:
             found.cancel()
             return SubmitReply(notes=notes)

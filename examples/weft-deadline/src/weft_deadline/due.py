@@ -1,4 +1,4 @@
-"""EDF: earliest deadline first."""
+"""Due: earliest deadline first."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from weft.model import Seconds
 
 
 @dataclass(frozen=True)
-class Edf(Policy):
+class Due(Policy):
     """Earliest deadline first: the job's `deadline_s`, or a multiple of its declared length after submission."""
 
     slack: float = 3.0

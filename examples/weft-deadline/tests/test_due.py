@@ -14,7 +14,7 @@ from weft.sim.simulation import Setting, simulate
 from weft.sim.traces.trace import TraceJob
 
 from weft_deadline.apart import Apart
-from weft_deadline.edf import Edf
+from weft_deadline.due import Due
 
 ONE_GPU = Node("n0", (Gpu(),))
 
@@ -32,7 +32,7 @@ def ends(policy: str, *jobs: tuple[float, Job]) -> dict[str, float | None]:
 
 
 def test_the_earlier_deadline_takes_the_gpu() -> None:
-    scheduler = Scheduler(Edf(), Packed())
+    scheduler = Scheduler(Due(), Packed())
     scheduler.step(NodeJoined(0, ONE_GPU))
     assert scheduler.step(Submitted(0, job("slow", 100))) == [Start(0, "slow", 1, (("n0", (0,)),))]
     scheduler.step(Started(0, "slow", 1))
@@ -42,27 +42,27 @@ def test_the_earlier_deadline_takes_the_gpu() -> None:
 
 def test_runs_by_deadline() -> None:
     # slow is due at 300, after_release at 20 + 3 x 10: after_release takes the GPU from 20 to 30.
-    assert ends("edf", (0, job("slow", 100)), (20, job("soon", 10))) == {"slow": 110, "soon": 30}
+    assert ends("due", (0, job("slow", 100)), (20, job("soon", 10))) == {"slow": 110, "soon": 30}
 
 
 def test_a_named_deadline_counts_from_submission() -> None:
     # after_release may take 500 s: slow, due at 300, keeps its GPU.
-    assert ends("edf", (0, job("slow", 100)), (20, job("soon", 10, 500))) == {"slow": 100, "soon": 110}
+    assert ends("due", (0, job("slow", 100)), (20, job("soon", 10, 500))) == {"slow": 100, "soon": 110}
 
 
 def test_slack_is_an_option() -> None:
     jobs = (0, job("slow", 100)), (90, job("soon", 40))
-    assert ends("edf:slack=1", *jobs) == {"slow": 100, "soon": 140}  # due at 100 and 130
-    assert ends("edf:slack=3", *jobs) == {"slow": 140, "soon": 130}  # due at 300 and 210
+    assert ends("due:slack=1", *jobs) == {"slow": 100, "soon": 140}  # due at 100 and 130
+    assert ends("due:slack=3", *jobs) == {"slow": 140, "soon": 130}  # due at 300 and 210
     with pytest.raises(InputError, match="slack must be at least 1"):
-        load_policy("edf:slack=0.5")
+        load_policy("due:slack=0.5")
 
 
 def test_rescue_lets_a_hopeless_job_wait() -> None:
-    # At 60, lost (due at 70) needs until 160; sure is due at 150. edf runs lost first, and both are late.
+    # At 60, lost (due at 70) needs until 160; sure is due at 150. due runs lost first, and both are late.
     jobs = (0, job("first", 60, 60)), (1, job("lost", 100, 69)), (2, job("sure", 50, 148))
-    assert ends("edf", *jobs) == {"first": 60, "lost": 160, "sure": 210}
-    assert ends("edf-rescue", *jobs) == {"first": 60, "sure": 110, "lost": 210}
+    assert ends("due", *jobs) == {"first": 60, "lost": 160, "sure": 210}
+    assert ends("due-rescue", *jobs) == {"first": 60, "sure": 110, "lost": 210}
 
 
 def test_apart_puts_small_jobs_on_the_last_node() -> None:
