@@ -52,6 +52,7 @@ class NodeStatusCollector:
                     used_mb=reading["used_mb"],
                     utilisation=reading["utilisation"] or 0,
                     processes=reading["processes"],
+                    energy_j=reading["energy_j"],
                     error=reading["error"],
                 )
                 for gpu, reading in readings.items()

@@ -131,12 +131,12 @@ def _dependencies(job: JobState) -> Iterator[str]:
 
 
 def _group_limit(state: State, group: str) -> Cause:
-    limit, paused = state.eligibility.groups.settings.get(group, (None, False))
-    if paused:
+    settings = state.eligibility.groups.settings_of(group)
+    if settings.paused:
         return Cause.of(
             Reason.GROUP_PAUSED, f"the group {group_label(group)} is paused; resume it to let its jobs start"
         )
-    return Cause.of(Reason.GROUP_LIMIT, f"at most {limit} jobs of the group {group_label(group)} at a time")
+    return Cause.of(Reason.GROUP_LIMIT, f"at most {settings.jobs} jobs of the group {group_label(group)} at a time")
 
 
 def _where_it_runs(job: JobState, state: State) -> Cause:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from weft.model.snapshots import *  # noqa: F403
     from weft.model.team import *  # noqa: F403
     from weft.model.team_facts import *  # noqa: F403
+    from weft.model.use import *  # noqa: F403
 else:  # hidden from the type checker, which would accept every name
     from importlib import import_module
 
@@ -43,6 +44,7 @@ else:  # hidden from the type checker, which would accept every name
         "pool_facts",
         "team",
         "team_facts",
+        "use",
         "events",
         "decisions",
         "snapshots",

@@ -12,6 +12,7 @@ from weft.model.plain_init import plain_init
 from weft.model.pool_facts import PoolEvent
 from weft.model.service_facts import ServiceEvent
 from weft.model.team_facts import TeamEvent
+from weft.model.use import Use
 
 Outcome = Literal["done", "failed", "stopped", "lost", "requeued"]
 """`requeued`: the run exited by itself and asked to run again."""
@@ -188,6 +189,8 @@ class GroupLimited:
     group: str
     jobs: int | None = None
     paused: bool = False
+    notify: str = ""
+    """Events of the group as a whole that lead to a message, as in `Task.notify`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,6 +210,16 @@ class Measured:
     job: JobId
     run: int
     memory_mb: int
+
+
+@dataclass(frozen=True, slots=True)
+class Used:
+    """The use that a run made of its GPUs until it ended, as samples of them show."""
+
+    at: Seconds
+    job: JobId
+    run: int
+    use: Use
 
 
 @dataclass(frozen=True, slots=True)
@@ -303,6 +316,10 @@ class Exited:
     """The part of a gang that ended the run: its place in the order of the gang's nodes; `code` is its exit code."""
     node: NodeId = ""
     """The node of that part."""
+    cpu_s: float = 0.0
+    """CPU time of the run's processes."""
+    rss_mb: int = 0
+    """The most main memory of one of its processes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -326,6 +343,6 @@ class Wake:
 Event = (
     NodeJoined | NodeLost | NodeEndChanged | Blocked | Unblocked | Cordoned | Uncordoned | Limited | GroupLimited
     | BatchLimited | Submitted | Edited | Cancelled | Held | Released | Suspended | Continued | Purged | Paused
-    | Resumed | Started | Progressed | Reported | Measured | Profiled | Unwoven | Exited | AdminAction | Wake
+    | Resumed | Started | Progressed | Reported | Measured | Used | Profiled | Unwoven | Exited | AdminAction | Wake
     | Evicted | ServiceEvent | PoolEvent | TeamEvent
 )  # fmt: skip

@@ -12,6 +12,7 @@ from weft.model.per_rank import PerRank
 from weft.model.pool_facts import PoolSnapshot
 from weft.model.service_facts import ServiceSnapshot
 from weft.model.share import WHOLE, Share
+from weft.model.use import Use
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +108,8 @@ class JobSnapshot:
     """The last report of the job; None: it has reported nothing."""
     reclaimed_at: Seconds | None = None
     """When a team last took back the GPUs that the job had borrowed."""
+    use: Use | None = None
+    """The use that its runs made of their resources; None: unknown."""
 
 
 @dataclass(frozen=True, slots=True)

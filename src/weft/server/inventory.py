@@ -42,6 +42,8 @@ class GpuUsage:
     """The runs that share this GPU; None: none does."""
     error: str = ""
     """The error that the driver reports for the GPU; empty: none."""
+    energy_j: float | None = None
+    """The energy that the GPU has used since its driver was loaded; None: unknown."""
 
 
 def with_shares(

@@ -402,7 +402,7 @@ def test_the_limits_of_groups_survive_a_snapshot() -> None:
     rig.submit(grouped("a"), grouped("b"), grouped("c", "h"))
     again = Rig("fifo")
     again.scheduler.replay(snapshot(rig.state))
-    assert again.state.eligibility.groups.settings == {"g": (1, False), "h": (None, True)}
+    assert again.state.eligibility.groups.settings == {"g": (1, False, ""), "h": (None, True, "")}
     again.exit("a")
     assert set(again.active) == {"b"}
     again.tell(GroupLimited(0.0, "h", None))

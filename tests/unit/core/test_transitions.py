@@ -85,6 +85,8 @@ from weft.model import (
     Undeployed,
     Unready,
     Unwoven,
+    Use,
+    Used,
     Wake,
 )
 from weft.model.status import Status
@@ -141,6 +143,7 @@ BY: dict[str, Callable[[State], Fact]] = {
     "Measured": lambda _: Measured(9, "a", 1, 100),
     "Profiled": lambda _: Profiled(9, "bert", 1, "", Profile("bert", 1.0, 0.5, 0.5, 0.0), "run"),
     "Rewoven": lambda _: Rewoven(9, "a", 1, ("a", "first")),
+    "Used": lambda _: Used(9, "a", 1, Use(cpu_s=1.0)),
     "Unwoven": lambda _: Unwoven(9, "a", 1, "hangs"),
     "done": lambda _: Exited(9, "a", 1, "done"),
     "failed": lambda _: Exited(9, "a", 1, "failed"),

@@ -28,6 +28,7 @@ from weft.model import (
     StateSnapshot,
     Stop,
     Usage,
+    Used,
     Wake,
 )
 from weft.model.status import ACTIVE, ENDED
@@ -35,7 +36,7 @@ from weft.model.status import ACTIVE, ENDED
 SHORTEST_REST_S = 1.0
 """The least remaining time that counts: a job about to end would distort the blocking index."""
 
-UNCOUNTED: Final = frozenset({Alarm, Planned, Reserve, KeyChanged, Wake})
+UNCOUNTED: Final = frozenset({Alarm, Planned, Reserve, KeyChanged, Wake, Used})
 """Facts that change no figure, unless a job becomes eligible at the same instant."""
 STEADY: Final = frozenset({Started, Progressed, Measured, Stop})
 """Facts about a run that holds its GPUs before and after."""

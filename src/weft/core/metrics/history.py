@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from weft.core.metrics.collector import Collector
 from weft.core.metrics.figures import Record
 from weft.core.metrics.records import JobRecord
+from weft.core.metrics.usage import UsageMeter
 from weft.core.metrics.work import JobWork, WorkMeter
 from weft.model import Fact, Job, JobId, Seconds
 
@@ -17,6 +18,7 @@ class History:
     record: Record
     jobs: Mapping[JobId, Job]
     work: Mapping[JobId, JobWork]
+    usage: UsageMeter
     simulated: bool
     """True: times begin at 0; False: they are seconds since 1970."""
 
@@ -47,11 +49,13 @@ def read_history(facts: Iterable[Fact], *, since: Seconds | None = None) -> Hist
     """Return the history of a journal. `since`: where makespan and utilisation begin; None: at the first submission."""
     meter = WorkMeter()
     collector = Collector(meter.total_s)
-    collector.add(meter.follow(facts))
+    usage = UsageMeter()
+    collector.add(meter.follow(usage.follow(facts)))
+    usage.finish(collector.now)
     rows = collector.close()
     record = Record(collector.records(), rows, collector.gpu_changes(), collector.now, since)
     jobs = {job.id: job.job for job in collector.jobs.values()}
-    return History(record, jobs, meter.jobs, meter.simulated)
+    return History(record, jobs, meter.jobs, usage, meter.simulated)
 
 
 def in_trace_time(record: Record, speed: float) -> Record:

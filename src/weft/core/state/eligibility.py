@@ -87,10 +87,10 @@ class Eligibility:
             if self._is_undone(other) and other != spec.batch:
                 self._follow(job, other)
         for other in spec.after_any:
-            if not self._has_ended(other) and other != spec.batch:
+            if not self.has_ended(other) and other != spec.batch:
                 self._follow(job, other)
         for other in spec.after_failed:
-            if not (self._has_ended(other) and self._is_undone(other)) and other != spec.batch:
+            if not (self.has_ended(other) and self._is_undone(other)) and other != spec.batch:
                 self._follow(job, other)
         return not job.unmet_dependencies and self.join_batch(job)
 
@@ -152,7 +152,8 @@ class Eligibility:
         job = self._jobs.get(name)
         return job.status != "done" if job is not None else name in self._undone
 
-    def _has_ended(self, name: str) -> bool:
+    def has_ended(self, name: str) -> bool:
+        """Return whether a job, or every job of a batch, has ended."""
         job = self._jobs.get(name)
         return job.status in ENDED if job is not None else self._undone.get(name, 0) == self._failed.get(name, 0)
 
@@ -184,7 +185,7 @@ class Eligibility:
             _count(self._cancelled, batch, 1)
         if not done or batch not in self._undone:
             yield from self._update_dependents(batch, done)
-        if self._has_ended(batch):
+        if self.has_ended(batch):
             yield from self._update_end_dependents(batch, batch not in self._undone)
 
     def _update_dependents(self, other: str, done: bool) -> Iterator[JobState]:

@@ -6,7 +6,7 @@ from math import inf
 from typing import Any
 
 from weft.core.resources.shapes import Shape, exclusive_shape, shape_of
-from weft.model import WHOLE, Job, JobId, JobReport, Seconds, Share, Slots, StopReason
+from weft.model import WHOLE, Job, JobId, JobReport, Seconds, Share, Slots, StopReason, Use
 from weft.model.status import ACTIVE, Status
 
 Place = tuple[Any, Any, float]
@@ -21,7 +21,8 @@ class JobState:
         "over_group_limit", "over_quota", "place", "placed", "predicted_s", "preemptions", "rate", "rate_since",
         "ready_at", "reclaimed_at", "releasing", "remaining_s", "reported", "requeues", "reserved", "run", "seq",
         "shape", "share", "slots", "started_at", "status", "stop_why", "submitted_at", "suspended", "tie_breaker",
-        "unmet_dependencies", "unwoven", "waiting_since", "wanted_share", "weave", "why", "worked_s", "woven_at",
+        "unmet_dependencies", "unwoven", "use", "waiting_since", "wanted_share", "weave", "why", "worked_s",
+        "woven_at",
     )  # fmt: skip
 
     def __init__(self, job: Job, seq: int, at: Seconds) -> None:
@@ -88,6 +89,8 @@ class JobState:
         """When a team last took back the GPUs that the job had borrowed."""
         self.code: int | None = None
         """The exit code of its last run."""
+        self.use: Use | None = None
+        """The use that its runs made of their resources; None: unknown."""
         self.failed_rank: int | None = None
         self.failed_node = ""
         """The part of a gang that ended the last run, and its node."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from heapq import heappop, heappush
+from typing import Final, NamedTuple
 
 from weft.core.state.job import JobState
 from weft.model import JobId
@@ -163,21 +164,38 @@ class Quotas(Limits):
         return job.over_group_limit
 
 
+class GroupSettings(NamedTuple):
+    jobs: int | None = None
+    """The most jobs that run at once; None: no limit."""
+    paused: bool = False
+    notify: str = ""
+    """Events of the group that lead to a message."""
+
+
+NO_SETTINGS: Final = GroupSettings()
+
+
 class GroupLimits(Limits):
     """Limits on the jobs of each group that may run at once. A paused group has the limit 0; its own limit is kept."""
 
     def __init__(self, jobs: Mapping[JobId, JobState]) -> None:
         super().__init__(jobs)
-        self.settings: dict[str, tuple[int | None, bool]] = {}
-        """For each group with settings: its limit, and whether it is paused."""
+        self.settings: dict[str, GroupSettings] = {}
+        """The settings of each group that has any."""
 
-    def set_group(self, group: str, jobs: int | None, paused: bool) -> tuple[list[JobState], list[JobState]]:
-        """Set the limit and the pause of a group; return the jobs that may wait now, and those that no longer may."""
-        if jobs is None and not paused:
+    def settings_of(self, group: str) -> GroupSettings:
+        return self.settings.get(group, NO_SETTINGS)
+
+    def set_group(self, group: str, settings: GroupSettings) -> tuple[list[JobState], list[JobState]]:
+        """Change the settings of a group; return the jobs that may wait now, and those that no longer may."""
+        before = self.settings_of(group)
+        if settings == NO_SETTINGS:
             self.settings.pop(group, None)
         else:
-            self.settings[group] = jobs, paused
-        return self.limit(group, 0 if paused else jobs)
+            self.settings[group] = settings
+        if before[:2] == settings[:2]:
+            return [], []
+        return self.limit(group, 0 if settings.paused else settings.jobs)
 
     def limit_of(self, owner: str) -> int | None:
         return self.limits.get(owner)

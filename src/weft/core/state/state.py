@@ -89,6 +89,7 @@ from weft.model import (
     Undeployed,
     Unready,
     Unwoven,
+    Used,
     Wake,
 )
 from weft.model.status import ACTIVE, ENDED
@@ -104,6 +105,7 @@ FOLDS: Final[dict[type, Callable[[State, Any], bool]]] = {
     Suspended: runs.suspended, Continued: runs.continued,
     Start: runs.start, Started: runs.started, Progressed: runs.progressed, Measured: runs.measured, Stop: runs.stop,
     Reported: runs.reported,
+    Used: runs.used,
     Evicted: runs.evicted, Exited: runs.exited, Rewoven: runs.rewoven, Unwoven: runs.unwoven,
     Profiled: profiles.profiled,
     AdminAction: plans.admin_action, Wake: plans.wake, Reserve: plans.reserve,

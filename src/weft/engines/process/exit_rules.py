@@ -45,8 +45,9 @@ def exit_event(report: RunExited, *, requeue_exits: Collection[int] = (), tries:
         delay_s = min(FIRST_DELAY_S * 2.0 ** min(tries, 60), MAX_DELAY_S)
     detail = report.detail[:MAX_DETAIL_CHARS] if why else ""
     return Exited(
-        report.at, report.job, report.run, how, code=exit_code(report), why=why, delay_s=delay_s, detail=detail
-    )
+        report.at, report.job, report.run, how, code=exit_code(report), why=why, delay_s=delay_s, detail=detail,
+        cpu_s=report.cpu_s, rss_mb=report.max_rss_mb,
+    )  # fmt: skip
 
 
 def exit_code(report: RunExited) -> int | None:

@@ -61,7 +61,11 @@ class AgentInventory:
             if member.connected:
                 readings = {
                     (member.id, reading.gpu): GpuUsage(
-                        reading.used_mb, reading.utilisation, reading.processes, error=reading.error
+                        reading.used_mb,
+                        reading.utilisation,
+                        reading.processes,
+                        error=reading.error,
+                        energy_j=reading.energy_j if reading.HasField("energy_j") else None,
                     )
                     for reading in member.status.readings
                 }

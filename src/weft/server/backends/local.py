@@ -211,7 +211,11 @@ class LocalInventory:
         node, runtime = self._backend.node.id, self._backend.runtime
         found = {
             (node, gpu): GpuUsage(
-                reading["used_mb"], reading["utilisation"], reading["processes"], reading["misplaced"]
+                reading["used_mb"],
+                reading["utilisation"],
+                reading["processes"],
+                reading["misplaced"],
+                energy_j=reading["energy_j"],
             )
             for gpu, reading in runtime.readings().items()
         }

@@ -86,6 +86,8 @@ class Gang:
             return Exited(now, self.job, self.run, "lost", why="node-lost")
         task = job.job.task or Task()
         fact = exit_event(culprit, requeue_exits=task.requeue_exits, tries=job.delays)
+        ends = self.ends.values()
+        fact = replace(fact, cpu_s=sum(end.cpu_s for end in ends), rss_mb=max(end.max_rss_mb for end in ends))
         delay_s = fact.delay_s
         if fact.how == "lost" and fact.why in NOT_BEGUN and job.status != "stopping":
             delay_s = min(FIRST_DELAY_S * 2.0 ** min(job.delays, 60), MAX_DELAY_S)

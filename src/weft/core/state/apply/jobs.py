@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from weft.core.state.job import JobState
 from weft.core.state.node_ends import apply_need
+from weft.core.state.quotas import GroupSettings
 from weft.core.state.transitions import change_status
 from weft.model import (
     BatchLimited,
@@ -176,9 +177,10 @@ def limited(state: State, fact: Limited) -> bool:
 
 def group_limited(state: State, fact: GroupLimited) -> bool:
     groups = state.eligibility.groups
-    if groups.settings.get(fact.group, (None, False)) == (fact.jobs, fact.paused):
+    settings = GroupSettings(fact.jobs, fact.paused, fact.notify)
+    if groups.settings_of(fact.group) == settings:
         return False
-    _move(state, *groups.set_group(fact.group, fact.jobs, fact.paused))
+    _move(state, *groups.set_group(fact.group, settings))
     return True
 
 

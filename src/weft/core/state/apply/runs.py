@@ -25,6 +25,8 @@ from weft.model import (
     Stop,
     Suspended,
     Unwoven,
+    Use,
+    Used,
 )
 
 if TYPE_CHECKING:
@@ -177,10 +179,21 @@ def stop(state: State, fact: Stop) -> bool:
     return True
 
 
+def used(state: State, fact: Used) -> bool:
+    """Add what a run used. It may have ended meanwhile, and its job with it."""
+    job = state.jobs.get(fact.job)
+    if job is None or not 0 < fact.run <= job.run:
+        return False
+    job.use = fact.use if job.use is None else job.use.plus(fact.use)
+    return True
+
+
 def exited(state: State, fact: Exited) -> bool:
     job = state.running(fact.job, fact.run)
     if job is None:
         return False
+    if fact.cpu_s or fact.rss_mb:
+        job.use = (job.use or Use()).plus(Use(cpu_s=fact.cpu_s, rss_mb=fact.rss_mb))
     if job.releasing and fact.how == "stopped" and job.stop_why in PLANNED_STOPS:
         state.vacated = True
     else:

@@ -46,8 +46,8 @@ def snapshot(state: State) -> Iterator[Fact]:
             yield NodeLost(now, host.node.id)
     for user, gpus in state.eligibility.limits.items():
         yield Limited(now, user, gpus)
-    for group, (jobs, paused) in state.eligibility.groups.settings.items():
-        yield GroupLimited(now, group, jobs, paused)
+    for group, settings in state.eligibility.groups.settings.items():
+        yield GroupLimited(now, group, *settings)
     for team in state.teams.by_name.values():
         yield TeamSet(now, team)
     yield from state.profiles.facts()

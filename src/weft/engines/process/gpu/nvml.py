@@ -39,6 +39,8 @@ class Reading:
     utilisation: int | None = None
     """In percent."""
     processes: tuple[GpuProcess, ...] = ()
+    energy_j: float | None = None
+    """The energy that the GPU has used since the driver was loaded; None: the driver does not report it."""
     error: str = ""
     """The fault that the driver reports: a critical Xid, or uncorrected ECC errors. Empty: nothing."""
 

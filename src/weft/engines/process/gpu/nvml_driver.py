@@ -104,7 +104,12 @@ class Driver:
                 found.update(
                     (process.pid, _process(process.pid, process.usedGpuMemory)) for process in list_processes(handle)
                 )
-        return Reading(self._used_mb(handle), utilisation, tuple(found.values()))
+        return Reading(self._used_mb(handle), utilisation, tuple(found.values()), self._energy_j(handle))
+
+    def _energy_j(self, handle: Any) -> float | None:
+        with contextlib.suppress(self._nvml.NVMLError, AttributeError):
+            return float(self._nvml.nvmlDeviceGetTotalEnergyConsumption(handle)) / 1000.0  # in millijoules
+        return None
 
     def _used_mb(self, handle: Any) -> int:
         """Return the memory in use, without the driver's reserve if the driver reports it separately."""

@@ -88,6 +88,7 @@ def _device(number: int, row: dict[str, Any]) -> tuple[Device, Reading]:
         "vanished",
         "error",
         "path",
+        "energy_j",
     }
     if unknown:
         raise ValueError(f"device {number}: unknown key {min(unknown)!r}")
@@ -97,7 +98,9 @@ def _device(number: int, row: dict[str, Any]) -> tuple[Device, Reading]:
     processes = tuple(_process(number, seen) for seen in row.get("processes", ()))
     held = sum(process.used_mb or 0 for process in processes)
     utilisation = _whole(row, "utilisation", 0, number)
-    return device, Reading(_whole(row, "used_mb", held, number), utilisation, processes, str(row.get("error", "")))
+    energy_j = float(_whole(row, "energy_j", 0, number)) if "energy_j" in row else None
+    used_mb, error = _whole(row, "used_mb", held, number), str(row.get("error", ""))
+    return device, Reading(used_mb, utilisation, processes, energy_j, error)
 
 
 def _process(number: int, row: object) -> GpuProcess:

@@ -71,6 +71,7 @@ class GpuPoller:
             if reading is not None:
                 found[gpu] = {
                     "used_mb": reading.used_mb, "utilisation": reading.utilisation, "processes": len(reading.processes),
+                    "energy_j": reading.energy_j,
                     "error": reading.error, "misplaced": [job for on, job in misplaced if on == gpu],
                 }  # fmt: skip
         return found
