@@ -69,6 +69,8 @@ GROUPS: Final[dict[str, dict[str, Command]]] = {
         "top": Command("a screen of GPUs, jobs, nodes and services, with keys to act", ("tui",)),
         "web": Command("serve a web page of GPUs, jobs, nodes and services, print a link to it"),
         "profile": Command("measure the stages of a job, list stored profiles"),
+        "usage": Command("GPU-hours by user, group or GPU model, and how well jobs used them"),
+        "notify": Command("list the targets of messages about jobs, send a test message"),
         "metrics": Command("compute the figures of a scheduler, a journal or a job.csv"),
     },
     "this machine": {
@@ -80,6 +82,7 @@ GROUPS: Final[dict[str, dict[str, Command]]] = {
         "image": Command("build, list and remove images for jobs in containers"),
         "config": Command("show the settings of all commands and where they come from"),
         "doctor": Command("report the setup and its problems; safe to paste"),
+        "validate": Command("check files that Weft reads: tasks, services, clusters, traces, configs"),
         "completion": Command("print shell completion for bash, zsh or fish"),
         "version": Command("print the version of Weft"),
     },

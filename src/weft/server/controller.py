@@ -16,6 +16,8 @@ from weft.endpoints.paths import Paths
 from weft.engines.background import TaskSet
 from weft.errors import Deposed, InputError, JournalError, Refused
 from weft.journal import open_journal
+from weft.model import Slots
+from weft.model.slots import format_slots
 from weft.server.backends.base import BuildBackend, Host, Order
 from weft.server.forecasts.keeper import ForecastKeeper
 from weft.server.jobs.checkpoints import unsent_report
@@ -23,8 +25,10 @@ from weft.server.jobs.commands import JobCommands
 from weft.server.jobs.progress import Progress
 from weft.server.jobs.requests import JobRequests
 from weft.server.jobs.run_history import RunHistory
+from weft.server.jobs.run_use import RunUse
 from weft.server.loop import RETRY_S, Loop, describe_failure
 from weft.server.maintenance import Maintenance
+from weft.server.notifications.service import Notifications
 from weft.server.pause_reasons import POLICY_FAILED
 from weft.server.pools.keeper import PoolKeeper
 from weft.server.process.clock import Clock
@@ -88,12 +92,15 @@ class Controller:
             )
         )  # fmt: skip
         self.backend, self.inventory, self.run_logs = ports.backend, ports.inventory, ports.logs
+        self.notifications = Notifications(paths.state, lambda: self.scheduler.state, self.files, self._format_place)
+        self.loop.on_facts.append(self.notifications.record)
         self.services = LiveServices(self.loop, lambda: self.scheduler.state)
         self.requests = JobRequests(self.loop, paths.batches, lambda: self.commands, self.files)
         self.requests.load(self.scheduler.state.jobs)
         self.commands = self._new_commands()
         self.maintenance = Maintenance(self)
         self.forecasts = ForecastKeeper(self.journal.url, lambda: self.settings, self.loop.clock.now)
+        self.run_use = RunUse(self.loop, lambda: self.scheduler.state, lambda: self.inventory.readings())
         self.pools = PoolKeeper(self.loop, lambda: self.scheduler, paths.state)
         several_users = ports.admission.quotas is not None
         self.shares = CpuShares(settings.max_cpu_per_user if several_users else 0.0)
@@ -132,7 +139,12 @@ class Controller:
     def _new_commands(self) -> JobCommands:
         admission = self.ports.admission
         rules = admission.rules(self.scheduler)
-        return JobCommands(self.scheduler, rules, admission.quotas, self.requests.open_batches, self._min_id)
+        return JobCommands(
+            self.scheduler, rules, admission.quotas, self.requests.open_batches, self._min_id, self.notifications.check
+        )  # fmt: skip
+
+    def _format_place(self, slots: Slots) -> str:
+        return format_slots(self.inventory.numbers.renumbered(slots))
 
     @property
     def weave_order(self) -> str:
@@ -149,11 +161,13 @@ class Controller:
         self.loop.on_failure = self._recover
         await self.backend.open(dict(self.scheduler.state.active))
         self.maintenance.open()
+        self.run_use.open()
         self.loop.restore_alarm()
         self.loop.wake()
         self.loop.open()
         self.services.open()
         self.progress.early_stopping.open()
+        await self.notifications.open()
         self.requests.resume()
 
     def stop(self) -> None:
@@ -167,8 +181,10 @@ class Controller:
         await self.requests.close()
         await self.services.close()
         await self.loop.close()
+        await self.notifications.close()
         await self._tasks.close()
         await self.maintenance.close()
+        await self.run_use.close()
         await self.backend.close()
         self.journal.close()
 
@@ -250,7 +266,7 @@ class Controller:
                 await asyncio.wait_for(self.stopping.wait(), timeout=min(idle_s / 4, 5.0) if idle_s else None)
             except TimeoutError:
                 now = self.loop.clock.now()
-                if not self.is_idle():
+                if not self.is_idle() or self.notifications.pending:
                     self.busy_at = now
                 if now - max(self.busy_at, last_call_at()) > idle_s:
                     log.info("nothing to do for %.0f s", idle_s)

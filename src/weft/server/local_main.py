@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from weft.endpoints.blob_folder import PRUNE_S, prune_blobs
-from weft.endpoints.config import shared_folder
+from weft.endpoints.config import effective_setting, shared_folder
 from weft.endpoints.paths import Paths, user_paths
 from weft.engines.background import TaskSet
 from weft.engines.process.gpu.this_machine import discover_this_machine
@@ -29,7 +29,7 @@ from weft.server.process import event_loop
 from weft.server.process.log_file import log_to
 from weft.server.restore import recover
 from weft.server.services.router_process import RouterProcess
-from weft.server.settings import load
+from weft.server.settings import FILE, Settings, changed, load
 
 LOCK_TIMEOUT_S: Final = 10.0
 GRACE_S: Final = 1.0
@@ -75,9 +75,18 @@ def _acquire(lock: int, here: Paths) -> bool:
     return False
 
 
+def load_or_configured(state: Path) -> Settings:
+    """Return the saved settings; of a scheduler that starts for the first time, the defaults with the policy of the
+    user's config."""
+    settings = load(state)
+    if not (state / FILE).exists() and (policy := effective_setting("policy", in_project=False).value):
+        settings = changed(settings, policy=policy)
+    return settings
+
+
 async def _serve(here: Paths) -> bytes:
     """Serve until the end. Return what to leave in the lock file; a scheduler that dies leaves its pid there."""
-    settings = load(here.state)
+    settings = load_or_configured(here.state)
     shared = shared_folder(settings.shared)
     machine, nvml = discover_this_machine(settings.gpus, settings.models, settings.memories)
     controller = Controller(

@@ -204,7 +204,7 @@ def brief_reason(reasons: WaitReasons, job: JobState, first: JobId | None) -> st
         if job.over_quota:
             return Reason.QUOTA
         if job.over_group_limit:
-            paused = reasons.scheduler.state.eligibility.groups.settings.get(job.job.group, (None, False))[1]
+            paused = reasons.scheduler.state.eligibility.groups.settings_of(job.job.group).paused
             return Reason.GROUP_PAUSED if paused else Reason.GROUP_LIMIT
         later = Reason.ARRAY_LIMIT if job.begin_at is None else Reason.BEGIN_TIME
         return Reason.DEPENDENCY if job.unmet_dependencies else later

@@ -28,6 +28,7 @@ from weft.server.pools.views import pool_problems
 from weft.wire.views.base import Answer
 from weft.wire.views.doctor import JobCountsView, JournalView, SchedulerView
 from weft.wire.views.groups import GroupSettingsView
+from weft.wire.views.notify import NotifyTestView, TargetsView
 from weft.wire.views.operations import (
     DrainedView,
     DumpView,
@@ -79,8 +80,11 @@ async def _group(request: AdminRequest) -> GroupSettingsView:
         found[:] = [groups.event_of(state, request.verb, request.options, now)]
         return found
 
+    if request.options.get("notify", "none") != "none":
+        request.controller.notifications.check(request.options["notify"])
     await request.journal(make)
-    return GroupSettingsView(group=found[0].group, jobs=found[0].jobs, paused=found[0].paused)
+    event = found[0]
+    return GroupSettingsView(group=event.group, jobs=event.jobs, paused=event.paused, notify=event.notify or None)
 
 
 async def _team(request: AdminRequest) -> TeamsChangedView:
@@ -225,6 +229,14 @@ async def _pool_script(request: AdminRequest) -> PoolScriptView:
     return PoolScriptView(pool=pool.name, script=keeper.provider(pool).script(keeper.example(pool)))
 
 
+async def _notify_list(request: AdminRequest) -> TargetsView:
+    return await request.controller.notifications.list_targets(is_admin=request.who.role == "admin")
+
+
+async def _notify_test(request: AdminRequest) -> NotifyTestView:
+    return await request.controller.notifications.test(request.options.get("target", ""), request.who.user)
+
+
 async def _dump(request: AdminRequest) -> DumpView:
     return reconfigure.dump(request.controller, request.options)
 
@@ -311,6 +323,7 @@ async def _kill(controller: Controller) -> None:
 VERBS: Final[dict[str, Callable[[AdminRequest], Awaitable[Answer]]]] = {
     "group": _group, "pause": _pause, "resume": _resume, "drain": _drain, "undrain": _drain, "cordon": _drain,
     "uncordon": _drain, "policy": _policy, "interval": _interval, "pass": _pass, "set": _set, "dump": _dump,
+    "notify-list": _notify_list, "notify-test": _notify_test,
     "doctor": _doctor, "shutdown": _shutdown, "profile": _profile, "pool-script": _pool_script,
     **dict.fromkeys(("team-add", "team-set", "team-remove", "team-apply"), _team),
     **dict.fromkeys(("pool-add", "pool-set", "pool-pause", "pool-resume", "pool-remove", "pool-try"), _pool),

@@ -24,7 +24,7 @@ from weft.wire.convert import pairs
 from weft.wire.views.base import encode
 from weft.wire.views.services import DeployedView
 
-OPEN_OPERATIONS: Final = ("doctor", "profile", "group")
+OPEN_OPERATIONS: Final = ("doctor", "profile", "group", "notify-list", "notify-test")
 """Operations for every user: they change nothing, or concern the user's own jobs."""
 
 

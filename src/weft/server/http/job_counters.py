@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter as Count
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Histogram
@@ -12,6 +12,7 @@ from weft.core.state.job import JobState
 from weft.core.state.state import State
 from weft.model import Decision, Event, Exited, Start, Stop, Submitted
 from weft.model.status import ACTIVE
+from weft.server.jobs.new_ends import NewEnds
 
 WAIT_BUCKETS_S: Final = (1, 5, 15, 60, 300, 900, 3600, 4 * 3600, 12 * 3600, 86400, 3 * 86400, 7 * 86400)
 MAX_USERS: Final = 100
@@ -60,8 +61,7 @@ class JobCounters:
         )
         self._attained_s = {job.id: job.attained_s for job in state.jobs.values() if job.ended_at is None}
         """Time with GPUs that is counted, of the jobs that have not ended."""
-        self._ended_at, self._ended_then = state.now, frozenset(state.ended)
-        """The last time at which jobs ended, and the jobs that ended by then: they are counted."""
+        self._new_ends = NewEnds(state)
 
     def record(self, state: State, events: Iterable[Event], decisions: Iterable[Decision]) -> None:
         """Count a batch of facts that the state has applied."""
@@ -85,26 +85,11 @@ class JobCounters:
         self._user_gpu_s.labels(self.users.of(job.job.user)).inc(max(job.attained_s - counted_s, 0.0) * job.gpus)
 
     def _count_ends(self, state: State) -> None:
-        """Count jobs that have ended since the last call, whatever ended them; they are the last of `state.ended`."""
-        new = list(self._new_ends(state))
-        for job in new:
+        """Count jobs that have ended since the last call, whatever ended them."""
+        for job in self._new_ends.take(state):
             self._charge(job)
             self._attained_s.pop(job.id, None)
             self._ends.labels(job.status).inc()
-        if new:
-            last = new[0].ended_at or 0.0
-            then = frozenset(job.id for job in new if job.ended_at == last)
-            self._ended_then = then | self._ended_then if last == self._ended_at else then
-            self._ended_at = last
-
-    def _new_ends(self, state: State) -> Iterator[JobState]:
-        """Yield the new ends, the latest first."""
-        for job in reversed(state.ended.values()):
-            if (job.ended_at or 0.0) < self._ended_at:
-                return
-            if job.ended_at == self._ended_at and job.id in self._ended_then:
-                continue
-            yield job
 
     def by_user(self, jobs: Iterable[JobState]) -> UserFigures:
         """Return the present figures of each user."""

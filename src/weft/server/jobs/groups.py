@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Final
+from typing import Any, Final
 
 from weft.core.state.job import JobState
 from weft.core.state.state import State
 from weft.errors import InputError, NotPermitted
+from weft.inputs.notify_choice import parse_notify
 from weft.inputs.quantities import parse_whole_or_none
 from weft.model import GroupLimited, Seconds
 from weft.model.groups import group_label, names_group
@@ -66,18 +67,25 @@ def limit_group(state: State, text: str, jobs: str, now: Seconds) -> GroupLimite
     if most is None and jobs != NO_LIMIT:
         hint = "jobs=4, or jobs=none; weft pause --group G starts nothing more"
         raise InputError(f"jobs: {jobs[:80]!r} is not a whole number from 1 to {MAX_JOBS:,}", hint=hint)
-    group = find_group(state, text)
-    return GroupLimited(now, group, most, _settings(state, group)[1])
+    return _changed(state, text, now, jobs=most)
+
+
+def notify_group(state: State, text: str, notify: str, now: Seconds) -> GroupLimited:
+    """Return the event that sets when the group as a whole leads to a message; `none`: never."""
+    choice = None if notify == NO_LIMIT else parse_notify(notify)
+    if choice is not None and "started" in choice.events:
+        raise InputError("notify: a group has no start", hint="choose from done, failed, cancelled, ended")
+    return _changed(state, text, now, notify=str(choice or ""))
 
 
 def pause_group(state: State, text: str, now: Seconds, *, paused: bool) -> GroupLimited:
     """Return the event that pauses a group, or lets it continue."""
+    return _changed(state, text, now, paused=paused)
+
+
+def _changed(state: State, text: str, now: Seconds, **changes: Any) -> GroupLimited:
     group = find_group(state, text)
-    return GroupLimited(now, group, _settings(state, group)[0], paused)
-
-
-def _settings(state: State, group: str) -> tuple[int | None, bool]:
-    return state.eligibility.groups.settings.get(group, (None, False))
+    return GroupLimited(now, group, *state.eligibility.groups.settings_of(group)._replace(**changes))
 
 
 def group_views(state: State) -> list[GroupView]:
@@ -91,13 +99,18 @@ def group_views(state: State) -> list[GroupView]:
 
 
 def view_of_group(state: State, group: str, running: int = 0, waiting: int = 0) -> GroupView:
-    jobs, paused = _settings(state, group)
-    return GroupView(group=group, label=group_label(group), jobs=jobs, paused=paused, running=running, waiting=waiting)
+    jobs, paused, notify = state.eligibility.groups.settings_of(group)
+    return GroupView(
+        group=group, label=group_label(group), jobs=jobs, paused=paused, running=running, waiting=waiting,
+        notify=notify or None,
+    )  # fmt: skip
 
 
 def event_of(state: State, verb: str, options: Mapping[str, str], now: Seconds) -> GroupLimited:
     """Return the event of a request: a new limit, a pause, or its end."""
     group = options.get("group", "")
+    if verb == "group" and "notify" in options:
+        return notify_group(state, group, options["notify"], now)
     if verb == "group":
         return limit_group(state, group, options.get("jobs", ""), now)
     return pause_group(state, group, now, paused=verb == "pause")

@@ -10,6 +10,7 @@ from weft.model import Decision, Event, Exited, Fact, JobId, Purged, Seconds, Sl
 from weft.model.slots import format_slots
 from weft.server.gpu_numbers import GpuNumbers
 from weft.wire.views.jobs import RunView
+from weft.wire.views.timestamps import iso
 
 MAX_RUNS: Final = 16
 """Runs of a job that are remembered."""
@@ -75,4 +76,5 @@ def _view(run: _Run, numbers: GpuNumbers) -> RunView:
         run=run.run, started=run.started_at, ended=end.at if end else None,
         place=format_slots(numbers.renumbered(run.slots)), outcome=end.how if end else "",
         code=end.code if end else None, why=end.why if end else "",
+        started_at=iso(run.started_at), ended_at=iso(end.at if end else None),
     )  # fmt: skip

@@ -19,6 +19,8 @@ class GroupView(View):
     paused: bool = False
     running: int = 0
     waiting: int = 0
+    notify: str | None = None
+    """Events of the group that lead to a message, such as done,failed@team; None: none."""
 
 
 class GroupsView(QueryAnswer):
@@ -31,6 +33,7 @@ class GroupSettingsView(Answer):
     group: str = ""
     jobs: int | None = None
     paused: bool = False
+    notify: str | None = None
 
 
 SET_GROUP: Final = Operation("group", GroupSettingsView)

@@ -102,6 +102,9 @@ class RunView(View):
     """done, failed, stopped, lost or requeued."""
     code: int | None = None
     why: str = ""
+    started_at: str | None = None
+    """The same times in ISO 8601."""
+    ended_at: str | None = None
 
 
 class JobView(View):

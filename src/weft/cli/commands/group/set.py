@@ -1,4 +1,4 @@
-"""Limit how many jobs of a group run at once. Jobs that run already continue."""
+"""Limit how many jobs of a group run at once, or choose when the whole group leads to a message."""
 
 from __future__ import annotations
 
@@ -13,14 +13,21 @@ from weft.errors import InputError
 if TYPE_CHECKING:
     from weft.wire.views.groups import GroupSettingsView
 
-EXAMPLE: Final = """examples:
+EXAMPLE: Final = """Jobs that run already continue. One message is sent when the last unfinished job of the group ends.
+
+examples:
   weft group set sweep jobs=4
-  weft group set sweep jobs=none"""
+  weft group set sweep jobs=none
+  weft group set sweep notify=done,failed
+  weft group set sweep notify=done@team"""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("group", metavar="GROUP", help="its name; of a workspace, the name of its folder")
-    parser.add_argument("setting", metavar="jobs=N", help="how many of its jobs may run at once; none: any number")
+    parser.add_argument(
+        "setting", metavar="jobs=N|notify=EVENTS", help="how many of its jobs may run at once; events that lead to a "
+        "message: done, failed, cancelled; none: no limit, no message",
+    )  # fmt: skip
     flags.add_scheduler(parser)
 
 
@@ -28,15 +35,24 @@ def run(args: argparse.Namespace) -> int:
     from weft.wire.views.groups import SET_GROUP
 
     key, equals, value = args.setting.partition("=")
-    if key != "jobs" or not equals:
-        raise InputError(f"{args.setting[:80]!r} is not jobs=N", hint="such as jobs=4, or jobs=none")
-    return change_report.operate(args, SET_GROUP, _describe, group=args.group, jobs=value)
+    if key not in ("jobs", "notify") or not equals:
+        hint = "such as jobs=4, jobs=none or notify=done,failed"
+        raise InputError(f"{args.setting[:80]!r} is not jobs=N or notify=EVENTS", hint=hint)
+    describe = _describe_limit if key == "jobs" else _describe_notify
+    return change_report.operate(args, SET_GROUP, describe, group=args.group, **{key: value})
 
 
-def _describe(found: GroupSettingsView) -> str:
+def _describe_limit(found: GroupSettingsView) -> str:
     from weft.model.groups import group_label
 
     name = group_label(found.group)
     if found.jobs is None:
         return f"group {name} has no limit"
     return f"at most {plural(found.jobs, 'job')} of group {name} at a time"
+
+
+def _describe_notify(found: GroupSettingsView) -> str:
+    from weft.model.groups import group_label
+
+    name = group_label(found.group)
+    return f"group {name} leads to " + (f"a message at its end: {found.notify}" if found.notify else "no messages")

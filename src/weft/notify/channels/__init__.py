@@ -1,0 +1,1 @@
+"""One module per kind of target. Each sends one message, and raises `NotDelivered` if that fails."""
