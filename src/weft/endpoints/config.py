@@ -1,11 +1,15 @@
-"""Settings for all commands: from a flag, an environment variable or the config file, in that order.
+"""Settings for all commands: from a flag, an environment variable, the project file or the config file, in that order.
 
 Without a setting, the scheduler is the cluster scheduler that this user runs here, or else the user's local one.
+
+The project file is the `weft.yaml` in the current folder, or else in the nearest folder above it. It may come from
+another person, such as the author of a repository, so it sets defaults of jobs only, and never a scheduler.
 """
 
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -25,6 +29,7 @@ OWN_SERVER: Final = "your weft server"
 """The origin of a scheduler that was found running."""
 MAX_CONFIG_BYTES: Final = 1 << 20
 SHARING_RULES: Final = ("prio", "dilu", "off")
+PROJECT_FILE: Final = "weft.yaml"
 
 
 class Setting(NamedTuple):
@@ -45,13 +50,49 @@ def _config_name(env: Mapping[str, str]) -> str:
     return os.path.join(env.get("XDG_CONFIG_HOME") or os.path.join(home_folder(env), ".config"), "weft", "config.yaml")
 
 
-def effective_setting(key: str, flag: str | None = None, env: Mapping[str, str] = os.environ) -> Setting:
-    """Return the value in effect and its origin."""
+def effective_setting(
+    key: str, flag: str | None = None, env: Mapping[str, str] = os.environ, *, in_project: bool = True
+) -> Setting:
+    """Return the value in effect and its origin. `in_project`: the project file counts."""
     if flag is not None:
         return Setting(flag, f"--{key}")
     if found := env.get(f"WEFT_{key.upper()}"):
         return Setting(found, f"WEFT_{key.upper()}")
-    return _read_file(env).get(key) or KEYS[key].default(env)
+    project = project_file() if in_project and key in PROJECT_KEYS else ""
+    if project and (given := read_settings(project, PROJECT_KEYS).get(key)):
+        return given
+    return _read_config(env).get(key) or KEYS[key].default(env)
+
+
+def job_defaults(env: Mapping[str, str] = os.environ) -> dict[str, Setting]:
+    """Return the values of job fields that jobs have unless they say otherwise."""
+    found = {key: effective_setting(key, None, env) for key in JOB_KEYS}
+    return {key: setting for key, setting in found.items() if setting.value}
+
+
+def project_file() -> str:
+    """Return the path of the project file; empty: there is none. Files of other users than root do not count: in a
+    folder such as /tmp, anybody could leave one."""
+    try:
+        folder = os.getcwd()
+    except OSError:
+        return ""
+    while True:
+        path = os.path.join(folder, PROJECT_FILE)
+        if _is_trusted(path):
+            return path
+        above = os.path.dirname(folder)
+        if above == folder:
+            return ""
+        folder = above
+
+
+def _is_trusted(path: str) -> bool:
+    try:
+        found = os.stat(path)
+    except OSError:
+        return False
+    return stat.S_ISREG(found.st_mode) and found.st_uid in (0, os.getuid())
 
 
 def scheduler_address(flag: str | None = None, env: Mapping[str, str] = os.environ) -> Address | None:
@@ -67,15 +108,23 @@ def shared_folder(saved: str, env: Mapping[str, str] = os.environ) -> str:
     return "" if found.value == OFF else found.value
 
 
-def _read_file(env: Mapping[str, str]) -> dict[str, Setting]:
+def _read_config(env: Mapping[str, str]) -> dict[str, Setting]:
     path = _config_name(env)
+    try:
+        return read_settings(path, tuple(KEYS))
+    except FileNotFoundError:
+        if env.get("WEFT_CONFIG"):
+            raise InputError("no such file", where=path, hint="correct or unset WEFT_CONFIG") from None
+        return {}
+
+
+def read_settings(path: str, known: tuple[str, ...]) -> dict[str, Setting]:
+    """Return the settings of a file, which may have these keys. Raise FileNotFoundError if there is none."""
     try:
         with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
             text = file.read(MAX_CONFIG_BYTES).decode("utf-8-sig")
     except (FileNotFoundError, NotADirectoryError):
-        if env.get("WEFT_CONFIG"):
-            raise InputError("no such file", where=str(path), hint="correct or unset WEFT_CONFIG") from None
-        return {}
+        raise FileNotFoundError(path) from None
     except UnicodeDecodeError:
         raise InputError("not UTF-8 text", where=str(path)) from None
     except OSError as error:
@@ -85,7 +134,7 @@ def _read_file(env: Mapping[str, str]) -> dict[str, Setting]:
     from weft.inputs.yaml import parse_yaml  # YAML is slow to import
 
     found = {}
-    for key, value in parse_yaml(text, str(path)).mapping("a config", tuple(KEYS)).entries.items():
+    for key, value in parse_yaml(text, str(path)).mapping("a config", known).entries.items():
         found[key] = Setting(value.text(), value.where)
         KEYS[key].check(found[key])
     return found
@@ -126,8 +175,22 @@ def sharing_setting(env: Mapping[str, str] = os.environ) -> str:
     return found.value
 
 
+def _no_default(_env: Mapping[str, str]) -> Setting:
+    return Setting("", "default")
+
+
+def _check_text(given: Setting) -> None:
+    """Accept any text: the reader of the field checks it, and names the place."""
+
+
+JOB_KEYS: Final = ("memory", "time", "group", "notify")
+"""Fields of jobs that have defaults."""
+PROJECT_KEYS: Final = ("policy", *JOB_KEYS)
+"""The keys of a project file."""
 KEYS: Final = {
     "scheduler": Key(_default_scheduler, _check_scheduler),
     "shared": Key(lambda _env: Setting(OFF, "default"), _check_shared),
     "sharing": Key(lambda _env: Setting(SHARING_RULES[0], "default"), _check_sharing),
+    "policy": Key(_no_default, _check_text),
+    **dict.fromkeys(JOB_KEYS, Key(_no_default, _check_text)),
 }

@@ -23,6 +23,7 @@ EXAMPLE: Final = """examples:
   weft sim demo --policy muri-l --watch 300
   weft sim --from-live --policy srsf"""
 
+DEFAULT_POLICY: Final = "fifo"
 DEFAULT_SPEED: Final = 600.0
 MAX_SUGGESTIONS: Final = 2000
 """The most ids that an unknown id is compared with."""
@@ -31,7 +32,9 @@ MAX_SUGGESTIONS: Final = 2000
 def configure(parser: argparse.ArgumentParser) -> None:
     workload_flags.add_arguments(parser, cluster_help="NODESxGPUS, a Muri cluster CSV, or a YAML file (demo: 4x8)")
     parser.add_argument(
-        "--policy", metavar="P", help="policy: NAME[:option=value...] (default: fifo; --from-live: the scheduler's)"
+        "--policy",
+        metavar="P",
+        help="policy: NAME[:option=value...] (default: that of the config, or fifo; --from-live: the scheduler's)",
     )
     parser.add_argument(
         "--from-live", action="store_true", help="simulate what follows from the present state of the scheduler"
@@ -69,9 +72,11 @@ def run(args: argparse.Namespace) -> int:
         from weft.cli.from_live import simulate_present
 
         return simulate_present(args)
-    args.policy = args.policy or "fifo"
     if args.at is not None and args.explain is None:
         raise InputError("--at needs --explain JOB", hint="see weft sim --help")
+    from weft.endpoints.config import effective_setting
+
+    args.policy = effective_setting("policy", args.policy).value or DEFAULT_POLICY
     if args.watch is not None:
         return _watch(args)
     if args.out is not None:

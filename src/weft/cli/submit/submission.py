@@ -10,15 +10,16 @@ from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple
 from weft.cli import render
 from weft.cli.submit.task_flags import flag_name, given_flags
 from weft.cli.text import plural
-from weft.endpoints.config import scheduler_address
+from weft.endpoints.config import Setting, job_defaults, scheduler_address
 from weft.errors import InputError
 from weft.inputs.quantities import parse_array
 from weft.jobspec.environment import capture
-from weft.jobspec.fields import spec_of
+from weft.jobspec.fields import BY_KEY, spec_of
 from weft.jobspec.job_names import default_name
 from weft.jobspec.readers import Given
 from weft.jobspec.sbatch import Script, read_script
 from weft.jobspec.workloads import DEMO_S, add_command, demo
+from weft.wire.convert import get, put
 from weft.wire.messages import JobSpec, SubmitRequest
 from weft.wire.views.base import View
 
@@ -82,6 +83,7 @@ def prepare(args: argparse.Namespace, config: str | None = None) -> Submission:
 
 def prepare_specs(args: argparse.Namespace, specs: Sequence[JobSpec], tasks: Sequence[Written] = ()) -> Submission:
     """Build the request for these jobs, which have all of their own flags."""
+    _add_defaults(specs, job_defaults())
     for spec in specs:
         spec.chdir = os.path.abspath(spec.chdir) if spec.chdir else ""
     if not args.quiet:
@@ -91,6 +93,20 @@ def prepare_specs(args: argparse.Namespace, specs: Sequence[JobSpec], tasks: Seq
     dry_run = getattr(args, "dry_run", False)
     request = SubmitRequest(jobs=specs, key=_key(args.key), env=env, chdir=here, dry_run=dry_run)
     return Submission(request, tasks, _snapshots(request, args, where) if args.snapshot else ())
+
+
+def _add_defaults(specs: Sequence[JobSpec], defaults: Mapping[str, Setting]) -> None:
+    """Give jobs the defaults of the project and the config file for what they do not say. A job without GPUs needs no
+    GPU memory."""
+    for key, (value, origin) in defaults.items():
+        try:
+            spec = spec_of({key: value})
+        except InputError as error:
+            raise error.at(where=origin) from None
+        field = BY_KEY[key].message
+        for each in specs:
+            if not get(each, field) and not (key == "memory" and each.HasField("gpus") and not each.gpus):
+                put(each, field, get(spec, field))
 
 
 def _snapshots(request: SubmitRequest, args: argparse.Namespace, where: Address | None) -> list[Snapshot]:
