@@ -30,6 +30,7 @@ from benchmarks import (
     submit,
     train,
     weave,
+    web,
     workspace,
     yardstick,
 )
@@ -64,6 +65,7 @@ ALL: dict[str, Callable[[], Iterator[Figure]]] = {
     "services": services.figures,
     "scaler": services.scaler,
     "screen": screen.figures,
+    "web": web.figures,
     "sharing": sharing.figures,
     "forecast": forecast.figures,
 }
