@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from weft.core.deadlines import ExpectedEnd, deadline_note
 from weft.core.state.job import JobState
 from weft.core.state.state import State
 from weft.server.forecasts.keeper import ForecastTable
@@ -26,6 +27,9 @@ def forecast_view(job: JobState, state: State, table: ForecastTable | None, fail
         return ForecastView(
             **{**vars(view), "note": "no end: neither the job nor a finished one tells how long it takes"}
         )
+    if job.job.deadline_at is not None and end_p90 is not None:
+        note = deadline_note(job.job.deadline_at, ExpectedEnd(end_p50, end_p90), table.at)
+        return ForecastView(**{**vars(view), "note": note or ""})
     return view
 
 

@@ -1,0 +1,27 @@
+"""Forecasts as the server answers them."""
+
+from __future__ import annotations
+
+from support.builders import Rig, node
+from weft.model import Job
+from weft.server.forecasts.keeper import ForecastTable
+from weft.server.forecasts.views import forecast_view
+from weft.wire.views.forecasts import ForecastView
+
+NOW, HOUR_S = 1_000_000.0, 3600.0
+
+
+def _forecast(deadline_at: float | None) -> ForecastView:
+    """The forecast of a job that ends in one hour at P50 and in three hours at P90."""
+    rig = Rig("fifo", [node(gpus=1)])
+    rig.submit(Job("a", 1, deadline_at=deadline_at))
+    ends = [NOW, NOW, NOW + HOUR_S, NOW + 3 * HOUR_S, "similar", 4]
+    return forecast_view(rig.state.jobs["a"], rig.state, ForecastTable(NOW, 30, 0, {"a": ends}))
+
+
+def test_a_forecast_says_whether_the_job_makes_its_deadline() -> None:
+    assert _forecast(None).note == ""
+    assert _forecast(NOW + 4 * HOUR_S).note == ""
+    assert _forecast(NOW + 2 * HOUR_S).note.startswith("it may miss its deadline")
+    assert _forecast(NOW + HOUR_S / 2).note.startswith("it cannot make its deadline")
+    assert "has passed" in _forecast(NOW - 1).note
