@@ -113,6 +113,8 @@ def test_pages_have_no_inline_script(page: Page) -> None:
         ("/api/v1/jobs?page=9999999999999999999999", "page"),
         ("/api/v1/jobs?per_page=100000", "per_page"),
         ("/api/v1/jobs?sort=;drop", "sort"),
+        ("/api/v1/whatif?add_node=x", "add_node"),
+        ("/api/v1/whatif", "nothing changes"),
         ("/api/v1/jobs?state=nosuch", "state"),
         ("/api/v1/jobs?nosuch=1", "nosuch"),
         ("/api/v1/jobs?q=a&q=b", "twice"),

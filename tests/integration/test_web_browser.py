@@ -73,9 +73,23 @@ def test_the_main_paths(window: Browser, page: Page) -> None:
     assert window.problems() == []
 
 
+def test_what_another_policy_would_change(window: Browser, page: Page, here: Site) -> None:
+    with here.client() as client:
+        for name in ("first", "second"):
+            here.submit(client, "sleep", "600", name=name, gpus="2", duration="10m")
+    window.open(f"{page.origin}/policies")
+    window.until("document.querySelector('#policy') !== null")
+    window.run("document.querySelector('#policy').value = 'srsf'")
+    window.click("form.filters button")
+    window.until("document.querySelector('main .stats') !== null")
+    assert window.address.endswith("/policies?policy=srsf")
+    assert "Average wait" in window.text()
+    assert window.problems() == []
+
+
 @pytest.mark.soak  # pictures of all pages take a minute
 def test_every_page_fits_at_every_width(window: Browser, page: Page, tmp_path: Path) -> None:
-    for path in ("/", "/jobs", "/jobs/1", "/nodes", "/services", "/users"):
+    for path in ("/", "/jobs", "/jobs/1", "/nodes", "/services", "/users", "/policies?add_node=8"):
         for width, height in WIDTHS:
             for shade in SHADES if path in DARK_PAGES else SHADES[:1]:
                 window.size(width, height, dark=shade == "dark")

@@ -20,7 +20,7 @@ from weft.web.access.guards import OriginCheck, SecurityHeaders
 from weft.web.access.login import Login
 from weft.web.api.handlers import Handlers, answer
 
-PAGES: Final = ("/", "/jobs", "/jobs/{job}", "/nodes", "/services", "/services/{name}", "/users")
+PAGES: Final = ("/", "/jobs", "/jobs/{job}", "/nodes", "/services", "/services/{name}", "/users", "/policies")
 """Addresses of the page. All of them get the same file, which draws what the address says."""
 TYPES: Final = {
     ".html": "text/html; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".css": "text/css; charset=utf-8",
@@ -106,6 +106,8 @@ def build_app(login: Login, handlers: Handlers, host: str, names: tuple[str, ...
         Route(f"{api}/jobs/{{job}}/{{verb}}", handlers.change, methods=["POST"]),
         Route(f"{api}/services", handlers.services),
         Route(f"{api}/users", handlers.users),
+        Route(f"{api}/policies", handlers.policies),
+        Route(f"{api}/whatif", handlers.what_if),
         Route(f"{api}/stream", handlers.stream),
     ]
     app = Starlette(

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, Final, Protocol
 
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
+from weft.client.forecasts import what_if
 from weft.errors import InputError, NotFound, NotPermitted, UnknownName
 from weft.model.status import ENDED
+from weft.plugins.registry import registered_plugins
 from weft.version import VERSION
 from weft.web.access.sessions import Session, same_secret
 from weft.web.api import logs
@@ -24,6 +27,7 @@ VERBS: Final = {"cancel": "cancel", "hold": "hold", "release": "release", "resta
 MAX_PAGE: Final = 1_000_000
 MAX_OFFSET: Final = 1 << 50
 MAX_LINES: Final = 5000
+MAX_ADDED_GPUS: Final = 1024
 USAGE_DAYS: Final = 14
 DAY_S: Final = 86400.0
 
@@ -155,6 +159,22 @@ class Handlers:
 
         body = await self._calls.shared(("forecast", who.user, job), lambda: self._calls.run(ask))
         return Response(body, media_type="application/json")
+
+    async def policies(self, request: Request) -> Response:
+        self._access.session(request)
+        Params(request).done()
+        return answer({"policies": sorted(registered_plugins("weft.policies"))})
+
+    async def what_if(self, request: Request) -> Response:
+        """Answer what another policy, or a further node, would change for the waiting jobs. Nothing changes."""
+        who, given = self._access.session(request), Params(request)
+        policy, gpus = given.text("policy"), given.whole("add_node", 0, 0, MAX_ADDED_GPUS)
+        given.done()
+        if not policy and not gpus:
+            raise InputError("nothing changes", hint="choose a policy, or add a node")
+        wanted = m.WhatIfRequest(policy=policy, add_nodes=[gpus] if gpus else [])
+        work = partial(what_if, who.client, wanted)
+        return answer(await self._calls.shared(("what if", who.user, policy, gpus), lambda: self._calls.run(work)))
 
     async def log(self, request: Request) -> Response:
         who, given = self._access.session(request), Params(request)

@@ -5,14 +5,16 @@ import job from "./pages/job.js";
 import jobs from "./pages/jobs.js";
 import nodes from "./pages/nodes.js";
 import overview from "./pages/overview.js";
+import policies from "./pages/policies.js";
 import services from "./pages/services.js";
 import users from "./pages/users.js";
 
 const PAGES = [
   [/^\/$/, overview, "overview"], [/^\/jobs$/, jobs, "jobs"], [/^\/jobs\/([^/]+)$/, job, "jobs"],
   [/^\/nodes$/, nodes, "nodes"], [/^\/services(?:\/([^/]+))?$/, services, "services"], [/^\/users$/, users, "users"],
+  [/^\/policies$/, policies, "policies"],
 ];
-const NAV = [["/", "overview", "Overview"], ["/jobs", "jobs", "Jobs"], ["/nodes", "nodes", "Nodes"], ["/services", "services", "Services"], ["/users", "users", "Users"]];
+const NAV = [["/", "overview", "Overview"], ["/jobs", "jobs", "Jobs"], ["/nodes", "nodes", "Nodes"], ["/services", "services", "Services"], ["/users", "users", "Users"], ["/policies", "policies", "Policies"]];
 
 let session = null;
 let cleanup = () => {};
