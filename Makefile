@@ -49,20 +49,13 @@ $(WORKLOADS_READY): $(READY)
 		echo "torch could not be installed: jobs and tests that train real models cannot run" >&2
 
 $(TEST_READY): $(WORKLOADS_READY)
-	@$(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt -e '.[mpi]' || \
-		echo "mpi4py could not be installed: its tests are skipped" >&2
-	@$(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt -e '.[llm]' || \
-		echo "xllamacpp could not be installed: tests of its replicas are skipped" >&2
-	@$(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt -e '.[sweeps]' || \
-		echo "hydra-core, optuna and submitit could not be installed: tests of the adapters are skipped" >&2
-	@$(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt -e '.[kubernetes]' || \
-		echo "the kubernetes package could not be installed: tests of its manifests are skipped" >&2
-	@$(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt -e '.[postgres]' || \
-		echo "psycopg could not be installed: tests with PostgreSQL are skipped" >&2
-	@# Ray in a separate virtual environment: Weft does not import it
-	@[ -x $(VENV)/ray/bin/ray ] || { $(PYTHON) -m venv $(VENV)/ray && \
+	@# Ray in a separate virtual environment, because Weft does not import it; meanwhile, the extras: at once, or those that can be installed
+	@{ [ -x $(VENV)/ray/bin/ray ] || { $(PYTHON) -m venv $(VENV)/ray && \
 		$(VENV)/ray/bin/python -m pip install -qq --disable-pip-version-check 'ray[default]==2.60.0'; } || \
-		echo "Ray could not be installed: its tests are skipped" >&2
+		echo "Ray could not be installed: its tests are skipped" >&2; } & \
+	extras() { $(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt -e ".[$$1]"; }; \
+	extras mpi,llm,sweeps,kubernetes,postgres 2>/dev/null || for extra in mpi llm sweeps kubernetes postgres; do \
+		extras $$extra || echo "weft[$$extra] could not be installed: tests that need it are skipped" >&2; done; wait
 	@$(call debian,mpirun,openmpi-bin,its tests are skipped)
 	@# where systemd would start sshd at once, installing it is up to you
 	@if [ "$$CI" = true ] || [ ! -d /run/systemd/system ]; then $(call debian,/usr/sbin/sshd,openssh-server,tests over ssh are skipped); fi

@@ -56,61 +56,61 @@ def place(name: str, gpus: int, free: Free) -> tuple[tuple[int, int], ...] | Non
     return registry.load_placement(name).place(plain_shape(gpus), free)
 
 
-@every_placement
+# Drawing a cluster takes longer than placing a gang on it, so each is drawn once for all placements.
+
+
 @given(wish=wishes(mixed))
-def test_gives_exactly_what_was_asked_and_no_more_than_there_is(name: str, wish: tuple[Free, int]) -> None:
+def test_gives_exactly_what_was_asked_and_no_more_than_there_is(wish: tuple[Free, int]) -> None:
     free, gpus = wish
-    parts = place(name, gpus, free)
-    if parts is None:
-        return
-    assert sum(count for _, count in parts) == gpus
-    assert len({node for node, _ in parts}) == len(parts)
-    assert all(0 < count <= free.count[node] for node, count in parts)
+    for name in PLACEMENTS:
+        parts = place(name, gpus, free)
+        if parts is not None:
+            assert sum(count for _, count in parts) == gpus, name
+            assert len({node for node, _ in parts}) == len(parts), name
+            assert all(0 < count <= free.count[node] for node, count in parts), name
 
 
-@every_placement
 @given(wish=wishes(mixed))
-def test_finds_a_node_that_can_hold_it(name: str, wish: tuple[Free, int]) -> None:
+def test_finds_a_node_that_can_hold_it(wish: tuple[Free, int]) -> None:
     free, gpus = wish
-    parts = place(name, gpus, free)
-    if any(count >= gpus for count in free.count):
-        assert parts is not None
-        assert name in SPLITS_ANYHOW or len(parts) == 1
+    for name in PLACEMENTS if any(count >= gpus for count in free.count) else ():
+        parts = place(name, gpus, free)
+        assert parts is not None, name
+        assert name in SPLITS_ANYHOW or len(parts) == 1, name
 
 
-@pytest.mark.parametrize("name", sorted(set(PLACEMENTS) - SPLITS_ANYHOW))
 @given(wish=wishes(mixed))
-def test_splits_a_gang_only_where_no_node_could_hold_it(name: str, wish: tuple[Free, int]) -> None:
+def test_splits_a_gang_only_where_no_node_could_hold_it(wish: tuple[Free, int]) -> None:
     free, gpus = wish
-    parts = place(name, gpus, free)
-    if parts is not None and gpus <= max(free.size):
-        assert len(parts) == 1
+    for name in sorted(set(PLACEMENTS) - SPLITS_ANYHOW) if gpus <= max(free.size) else ():
+        parts = place(name, gpus, free)
+        assert parts is None or len(parts) == 1, name
 
 
-@every_placement
 @given(wish=wishes(alike))
-def test_what_does_not_fit_fits_no_larger_on_equal_nodes(name: str, wish: tuple[Free, int]) -> None:
+def test_what_does_not_fit_fits_no_larger_on_equal_nodes(wish: tuple[Free, int]) -> None:
     free, gpus = wish
-    if place(name, gpus, free) is None and gpus != free.largest():
-        assert place(name, gpus + 1, free) is None
+    for name in PLACEMENTS:
+        if place(name, gpus, free) is None and gpus != free.largest():
+            assert place(name, gpus + 1, free) is None, name
 
 
-@every_placement
 @given(wish=wishes(mixed))
-def test_what_does_not_fit_fits_no_larger_on_unequal_nodes(name: str, wish: tuple[Free, int]) -> None:
+def test_what_does_not_fit_fits_no_larger_on_unequal_nodes(wish: tuple[Free, int]) -> None:
     """Only a gang that no node could hold may be split, and so fit where one less did not."""
     free, gpus = wish
-    if place(name, gpus, free) is None and gpus < free.largest():
-        assert place(name, gpus + 1, free) is None
+    for name in PLACEMENTS:
+        if place(name, gpus, free) is None and gpus < free.largest():
+            assert place(name, gpus + 1, free) is None, name
 
 
-@every_placement
 @given(wish=wishes(mixed))
-def test_leaves_the_index_as_it_was(name: str, wish: tuple[Free, int]) -> None:
+def test_leaves_the_index_as_it_was(wish: tuple[Free, int]) -> None:
     free, gpus = wish
     before = (list(free.count), list(free.levels), free.mask)
-    place(name, gpus, free)
-    assert (list(free.count), list(free.levels), free.mask) == before
+    for name in PLACEMENTS:
+        place(name, gpus, free)
+        assert (list(free.count), list(free.levels), free.mask) == before, name
 
 
 @every_placement

@@ -74,7 +74,7 @@ POLICIES = sorted(registry.registered_plugins("weft.policies"))
 KEYED = [name for name in POLICIES if not isinstance(registry.load_policy(name), Replanner)]
 FORGETFUL = [name for name in KEYED if type(registry.load_policy(name)).key_from is Policy.key_from]
 """A snapshot does not have what others remember."""
-EXAMPLES, SOAK_EXAMPLES = 20, 300
+EXAMPLES, SOAK_EXAMPLES = 12, 300
 
 USERS = ("u", "v")
 GROUPS = (None, Task(group="g"), Task(group="h"))

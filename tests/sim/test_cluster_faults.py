@@ -47,7 +47,7 @@ from clusters.mutants import MUTANTS, PAIR_MUTANTS, WEAVE_MUTANTS, Break, catchi
 from clusters.world import play
 from weft.model import Move
 
-WORLDS = 1000
+WORLDS = 600
 SOAK_WORLDS = 20000
 SHARD = 50
 WOVEN_WORLDS = 40
