@@ -64,7 +64,9 @@ def test_the_how_to_shows_the_files_as_they_are() -> None:
     shown = {(page.parent / link).resolve(): code for link, code in SHOWN_FILE.findall(page.read_text())}
     for path, code in shown.items():
         assert code == path.read_text(), f"{page.name} shows another {path.relative_to(ROOT)}"
-    policies = (path for path in EXAMPLES.rglob("*.py") if path.parent.name not in ("jobs", "services", "workspace"))
+    policies = (
+        path for path in EXAMPLES.rglob("*.py") if path.parent.name not in ("jobs", "services", "sweeps", "workspace")
+    )
     sources = {path for path in policies if path.name != "__init__.py"}
     assert shown.keys() == sources | {EXAMPLE / "pyproject.toml"}
 

@@ -97,7 +97,9 @@ def test_it_joins_says_who_it_is_and_leaves_its_jobs_alone(tmp_path: Path) -> No
                 assert [(gpu.index, gpu.model, gpu.memory_mb) for gpu in node.gpus] == [
                     (2, "RTX3090", 24576), (5, "RTX3090", 24576),
                 ]  # fmt: skip
-                assert {label.name: label.value for label in node.labels} == {"rack": "3", "room": "east"}
+                assert {label.name: label.value for label in node.labels} == {
+                    "rack": "3", "room": "east", "containers": "yes",
+                }  # fmt: skip
                 assert (node.id, node.address, node.port) == ("n1", "localhost", 0)
                 assert await asyncio.to_thread(refused, tmp_path, "--gpus", "0", "--id", "n1") == (
                     6, f"weft: error: a worker named n1 is already running here (pid {process.pid})\n"

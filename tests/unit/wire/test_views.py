@@ -35,7 +35,8 @@ def held(hint: Any) -> type[View] | None:
 
 @pytest.mark.parametrize("kind", kinds(), ids=lambda kind: kind.__name__)
 def test_parts_and_optional_fields_are_those_of_the_annotations(kind: type[View]) -> None:
-    hints = get_type_hints(kind, vars(importlib.import_module(kind.__module__)))
+    modules = [importlib.import_module(each.__module__) for each in reversed(kind.__mro__)]
+    hints = get_type_hints(kind, {name: value for module in modules for name, value in vars(module).items()})
     names = list(kind.DEFAULTS)
     assert dict(kind.PARTS) == {name: part for name in names if (part := held(hints[name]))}
     assert {*kind.OPTIONAL, *kind.OPTIONAL.values(), *kind.KEYS} <= set(names)

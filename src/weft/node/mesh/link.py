@@ -72,6 +72,7 @@ class Listener:
         self._slots = threading.BoundedSemaphore(MAX_CONNECTIONS)
         self._changed = threading.Condition()
         self._served: set[str] = set()
+        self._socket.settimeout(ACCEPT_POLL_S)
         threading.Thread(target=self._accept, daemon=True).start()
 
     def wait_for(self, peers: set[str], timeout_s: float) -> None:
@@ -84,7 +85,6 @@ class Listener:
         self._socket.close()
 
     def _accept(self) -> None:
-        self._socket.settimeout(ACCEPT_POLL_S)
         while not self._stopping.is_set():
             try:
                 connection, _ = self._socket.accept()
