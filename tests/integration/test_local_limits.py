@@ -146,6 +146,7 @@ def test_the_last_words_of_a_job_that_ends_over_the_cap_of_its_log_count(tmp_pat
     asyncio.run(scene())
 
 
+@pytest.mark.soak
 def test_a_reader_that_lags_gets_every_byte(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cap, times = 8 * MEBI, 60
     monkeypatch.setattr(logs, "LAG_BYTES", cap // 2)  # well below the cap, as with the cap of a real run

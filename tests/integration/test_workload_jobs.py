@@ -79,6 +79,7 @@ def test_the_training_functions_of_dilu_have_task_files() -> None:
         assert (task["params"]["model"], task["params"]["batch_size"]) == (name, batch_size)
 
 
+@pytest.mark.soak
 def test_every_form_resumes_to_the_same_bits_and_has_one_error(tmp_path: Path) -> None:
     need_torch()
     port = str(free_port())
@@ -103,6 +104,7 @@ def test_every_form_resumes_to_the_same_bits_and_has_one_error(tmp_path: Path) -
     assert report["fsdp gpt2"]["whole"] == pytest.approx(report["ddp gpt2"]["whole"], rel=1e-4)
 
 
+@pytest.mark.soak
 def test_mpirun_trains_as_ddp_does(tmp_path: Path) -> None:
     need_torch()
     need_mpirun()
