@@ -10,7 +10,8 @@ one here at the default port and no local one. Otherwise it uses this user's sch
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from weft.cli import render
 from weft.endpoints import config
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 STOPPED: Final = "stopped"
 LOCAL: Final = config.LOCAL
+Found = TypeVar("Found")
 _announced = False
 
 
@@ -64,6 +66,17 @@ def connect_if_running(scheduler: str | None, *, ended: bool = False) -> Client 
     from weft.client.local_scheduler import find_scheduler
 
     return find_scheduler(here, start=start)
+
+
+def ask_if_running(
+    scheduler: str | None, ask: Callable[[Client], Found], otherwise: Callable[[], Found], *, ended: bool = False
+) -> Found:
+    """Return the answer of a running scheduler, as `connect_if_running` finds it; without one, that of `otherwise`."""
+    client = connect_if_running(scheduler, ended=ended)
+    if client is None:
+        return otherwise()
+    with client:
+        return ask(client)
 
 
 def connect_to_running(scheduler: str | None, advice: str = "start one with weft up") -> Client:

@@ -31,12 +31,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     from weft.wire.views.services import ServicesView
 
-    client = connection.connect_if_running(args.scheduler)
-    if client is None:
-        found = ServicesView()
-    else:
-        with client:
-            found = client.services()
+    found = connection.ask_if_running(args.scheduler, lambda client: client.services(), ServicesView)
     if args.json:
         render.print_json(found)
         return 0

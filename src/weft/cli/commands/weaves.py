@@ -29,12 +29,7 @@ configure = flags.add_common
 def run(args: argparse.Namespace) -> int:
     from weft.wire.views.weaves import WeavesView
 
-    client = connection.connect_if_running(args.scheduler)
-    if client is None:
-        found = WeavesView()
-    else:
-        with client:
-            found = client.weaves()
+    found = connection.ask_if_running(args.scheduler, lambda client: client.weaves(), WeavesView)
     if args.json:
         render.print_json(found)
         return 0

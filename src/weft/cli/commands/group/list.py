@@ -26,12 +26,7 @@ configure = flags.add_scheduler
 def run(args: argparse.Namespace) -> int:
     from weft.wire.views.groups import GroupsView
 
-    client = connection.connect_if_running(args.scheduler)
-    if client is None:
-        found = GroupsView()
-    else:
-        with client:
-            found = client.groups()
+    found = connection.ask_if_running(args.scheduler, lambda client: client.groups(), GroupsView)
     if args.json:
         render.print_json(found)
     else:

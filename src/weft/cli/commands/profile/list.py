@@ -17,12 +17,9 @@ configure = flags.add_scheduler
 def run(args: argparse.Namespace) -> int:
     from weft.wire.views.profiles import ProfilesView
 
-    client = connection.connect_if_running(args.scheduler)
-    if client is None:
-        found = ProfilesView()
-    else:
-        with client:
-            found = client.list_all(ProfilesView, "profiles")
+    found = connection.ask_if_running(
+        args.scheduler, lambda client: client.list_all(ProfilesView, "profiles"), ProfilesView
+    )
     if args.json:
         render.print_json(found)
         return 0

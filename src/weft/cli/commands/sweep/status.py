@@ -37,12 +37,7 @@ def run(args: argparse.Namespace) -> int:
     from weft.wire.views.base import replace_fields
     from weft.wire.views.sweeps import SweepsView
 
-    client = connection.connect_if_running(args.scheduler, ended=True)
-    if client is None:
-        found = SweepsView()
-    else:
-        with client:
-            found = client.sweeps()
+    found = connection.ask_if_running(args.scheduler, lambda client: client.sweeps(), SweepsView, ended=True)
     if args.sweep:
         require_sweep(args.sweep, [sweep.sweep for sweep in found.sweeps])
         found = replace_fields(found, sweeps=[sweep for sweep in found.sweeps if sweep.sweep == args.sweep])

@@ -27,12 +27,7 @@ configure = flags.add_scheduler
 def run(args: argparse.Namespace) -> int:
     from weft.wire.views.teams import TeamsView
 
-    client = connection.connect_if_running(args.scheduler)
-    if client is None:
-        found = TeamsView()
-    else:
-        with client:
-            found = client.list_all(TeamsView, "teams")
+    found = connection.ask_if_running(args.scheduler, lambda client: client.list_all(TeamsView, "teams"), TeamsView)
     if args.json:
         render.print_json(found)
     else:
