@@ -65,6 +65,7 @@ class SchedulerLink:
         threading.Thread(target=follow, name="tables", daemon=True).start()
         while True:
             yield await found.get()
+            self._wake.set()  # the table is in use: a report tells the scheduler that its services have URLs
 
     # ---- loads
 

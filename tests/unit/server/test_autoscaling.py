@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from support.builders import Rig, grid
 from weft.model import Deployed, Job, Ready, ScaleRule, Service, Share
-from weft.server.services.autoscaling import Autoscaling
+from weft.server.services.autoscaling import ROUTER_TIMEOUT_S, Autoscaling
 from weft.wire.messages import LoadReport, ServiceLoad
 
 
@@ -87,3 +87,13 @@ def test_capacity_is_learned_only_from_times_in_which_requests_waited_throughout
         scaling.receive("r", report(50 * second, 12 * second, 9, 4, float(second)), made.state, float(second))
         scaling.decide(made.state, second + 0.1)
     assert scaling.figures("a").capacity == 12.0
+
+
+def test_a_service_is_served_from_the_first_report_of_a_router_until_it_falls_silent() -> None:
+    made, scaling = rig(), Autoscaling()
+    scaling.decide(made.state, 0.0)
+    assert not scaling.is_served("a")
+    scaling.receive("r", report(0), made.state, 1.0)
+    assert scaling.is_served("a")
+    scaling.decide(made.state, 1.0 + ROUTER_TIMEOUT_S + 1.0)
+    assert not scaling.is_served("a")

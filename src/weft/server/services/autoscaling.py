@@ -87,6 +87,11 @@ class Autoscaling:
         found = self._services.get(service)
         return NO_LOAD if found is None else found.figures
 
+    def is_served(self, service: str) -> bool:
+        """Return whether a router has the service in its table: it reports the load of each."""
+        found = self._services.get(service)
+        return found is not None and bool(found.routers)
+
     def receive(self, router: str, report: LoadReport, state: State, now: Seconds) -> list[Resize]:
         """Count the requests of a report. Return a first replica for each service without one for which some wait."""
         urgent: list[Resize] = []

@@ -40,8 +40,8 @@ class LiveServices:
         await self._tasks.close()
 
     def url(self, service: str) -> str:
-        """Return the URL of a service at a router; empty while there is none."""
-        address = next(iter(self._routers), "")
+        """Return the URL of a service at a router; empty until one serves it."""
+        address = next(iter(self._routers), "") if self.autoscaling.is_served(service) else ""
         base = address if "://" in address else f"http://{address}"
         return f"{base}/{service}" if address else ""
 
