@@ -11,6 +11,7 @@ import json
 import logging
 import socket
 import threading
+import time
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Final
@@ -24,6 +25,9 @@ from weft.router.dilu.control import Control
 MAX_BODY_BYTES: Final = 16 << 20
 SOCKET_TIMEOUT_S: Final = 60.0
 ANSWER_TIMEOUT_S: Final = 600.0
+ROUTE_TIMEOUT_S: Final = 10.0
+"""The time in which the router must hear of a new service, so that `/schedule` returns once requests can follow."""
+ROUTE_POLL_S: Final = 0.05
 STATUSES: Final[tuple[tuple[type[WeftError], int], ...]] = (
     (InputError, 400), (NotFound, 404), (NotPermitted, 403), (Unreachable, 503),
 )  # fmt: skip
@@ -103,9 +107,24 @@ class _Handler(BaseHTTPRequestHandler):
             "/schedule": control.schedule, "/delete_instance": control.delete, "/register_service": control.register,
         }  # fmt: skip
         if path in actions:
-            self._answer(200, _json(actions[path](_task(body))))
+            done = actions[path](_task(body))
+            if "instances" in done and path == "/schedule":
+                self._await_route(done["service_name"])
+            self._answer(200, _json(done))
         else:
             self._pass_on(path, body)
+
+    def _await_route(self, service: str) -> None:
+        """Return when the router lists the service, or after a while: its table comes from the scheduler."""
+        end = time.monotonic() + ROUTE_TIMEOUT_S
+        while time.monotonic() < end:
+            with call_service(
+                self.served.service_url("-"), "/services", "GET", None, (), SOCKET_TIMEOUT_S, self.served.scheduler
+            ) as reply:
+                if reply.status == 200 and service in {each["service"] for each in json.loads(reply.body)["services"]}:
+                    return
+            time.sleep(ROUTE_POLL_S)
+        log.warning("the router does not list %s yet", service)
 
     def _pass_on(self, path: str, body: bytes) -> None:
         """Send the request to the service that the path begins with, and return its answer."""
