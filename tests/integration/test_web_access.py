@@ -137,6 +137,7 @@ def test_unknown_jobs_and_actions_are_refused(page: Page) -> None:
     assert page.send("DELETE", "/api/v1/jobs/1", Cookie=page.cookie, Origin=page.origin).status == 405
     assert page.get("/static/../process.py").status in (404, 400)
     assert page.get("/static/index.html").status == 404
+    assert page.get("/favicon.ico").status == 200
 
 
 def test_names_and_logs_are_data(page: Page) -> None:

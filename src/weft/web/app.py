@@ -76,6 +76,10 @@ class Pages:
         name = "login-token.html" if self._login.with_tokens else "login-link.html"
         return self._files[name].answer(request)
 
+    async def icon(self, request: Request) -> Response:
+        """Browsers ask for it on their own where a page names no icon, such as on an answer in JSON."""
+        return self._files["icon.svg"].answer(request)
+
     async def file(self, request: Request) -> Response:
         found = self._files.get(request.path_params["path"])
         if found is None or found.type == TYPES[".html"]:
@@ -90,6 +94,7 @@ def build_app(login: Login, handlers: Handlers, host: str, names: tuple[str, ...
     routes = [
         *(Route(path, pages.page) for path in PAGES),
         Route("/static/{path:path}", pages.file),
+        Route("/favicon.ico", pages.icon),
         Route("/login", pages.login),
         Route("/login", login.by_token, methods=["POST"]),
         Route("/logout", login.leave, methods=["POST"]),
