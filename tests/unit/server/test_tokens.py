@@ -119,8 +119,9 @@ def test_a_worker_is_one_node_and_a_node_one_worker(tokens: Tokens) -> None:
     assert tokens.join(second, "gpu1")[1].node == "gpu1"
 
 
-def test_no_secret_is_on_disk_or_in_the_list(tokens: Tokens, tmp_path: Path) -> None:
+def test_no_secret_is_on_disk_or_in_the_list(tokens: Tokens, tmp_path: Path, clock: Hands) -> None:
     invitation = invited(tokens)
+    clock.now += 1.0  # the list is in the order of time
     token, _ = tokens.join(invitation)
     secrets = [text.split(".")[2] for text in (invitation, token)]
     files = list((tmp_path / "server").iterdir())
