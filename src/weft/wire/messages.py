@@ -7,6 +7,9 @@ protoc generates also loads protobuf's Python implementation, which is not used:
 from __future__ import annotations
 
 import os
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
@@ -151,6 +154,7 @@ __all__ = [
 
 SCHEMA: Final = os.path.join(os.path.dirname(__file__), "weft.binpb")
 """The output of protoc for weft.proto, which `make proto` writes."""
+_SIGNALS: Final = signal.valid_signals()
 
 if not TYPE_CHECKING:
 
@@ -194,5 +198,17 @@ def _class_of(descriptor: Any) -> Any:
             if field.message_type is not None:
                 _class_of(field.message_type)
         attributes = {"DESCRIPTOR": descriptor, "__module__": __name__}
-        made = globals()[descriptor.name] = _implementation()[1](descriptor.name, (Message,), attributes)
+        create = _implementation()[1]
+        with _signals_held_back():
+            made = globals()[descriptor.name] = create(descriptor.name, (Message,), attributes)
     return made
+
+
+@contextmanager
+def _signals_held_back() -> Iterator[None]:
+    """Deliver signals afterwards: protobuf crashes if a handler raises while it creates a class, as Ctrl-C does."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
