@@ -376,6 +376,11 @@ class Doubled(Rig):
         assert list(self.twin.step(*events)) == decisions
         return decisions
 
+    def resize(self, service: str, replicas: int) -> list[Decision]:
+        decisions = super().resize(service, replicas)
+        assert list(self.twin.resize(self.now, service, replicas)) == decisions
+        return decisions
+
 
 def run(make: Callable[[], Rig], machine: type[Anything] = Anything, examples: int = EXAMPLES) -> None:
     budget = settings(
