@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import random
+import threading
 from collections.abc import Callable, Sequence
 
 from weft.tui.sources.base import Link, Outcome, Receive
 from weft.wire.views.changes import ChangesView, CountsView, EventView
-from weft.wire.views.explain import AheadView, ExplainView, ReasonView
+from weft.wire.views.explain import AheadView, ExplainView, ReasonView, UnblockView
+from weft.wire.views.forecasts import ForecastView
 from weft.wire.views.jobs import JobDetailView, JobView, ProgressView, RunView
 from weft.wire.views.nodes import GpuView, NodeView
 from weft.wire.views.services import ReplicaView, ServiceView
@@ -16,6 +18,12 @@ from weft.wire.views.weaves import WeaveMemberView, WeaveView
 NOW = 1_800_000_000.0
 NAMES = ("resnet50-bs256", "bert-large", "vit-b16", "llama2-7b-sft", "diffusion", "a2c-pong", "gpt2-ablation")
 USERS = ("ada", "grace", "linus", "barbara")
+
+FORECAST = ForecastView(
+    at="2027-01-15T08:00:00.000Z", samples=30,
+    start_p50="2027-01-15T10:00:00.000Z", start_p90="2027-01-15T11:00:00.000Z",
+    end_p50="2027-01-15T12:00:00.000Z", end_p90="2027-01-15T13:00:00.000Z", basis="similar", similar=4,
+)  # fmt: skip
 
 
 class ScreenSource:
@@ -30,6 +38,9 @@ class ScreenSource:
         self.refused: list[tuple[str, str]] = []
         self.log = b"epoch 1 loss 0.51\nepoch 2 loss 0.42\n"
         self.is_following: set[str] = set()
+        self.may_forecast = threading.Event()
+        """Forecasts wait for it, as a real one takes seconds."""
+        self.may_forecast.set()
         self._receive: Receive = lambda _: None
 
     def start(self, receive: Receive) -> None:
@@ -44,11 +55,14 @@ class ScreenSource:
     def job(self, job: str) -> JobDetailView:
         return self.details.get(job) or JobDetailView(id=job, name=f"job-{job}", status="waiting", state="PD")
 
-    def explain(self, job: str) -> ExplainView:
+    def explain(self, job: str, *, forecast: bool = False) -> ExplainView:
+        if forecast:
+            assert self.may_forecast.wait(60)
         reasons = [ReasonView("Resources", "needs 8 GPUs on one node; no node has more than 3 free")]
         return ExplainView(
             job=job, name="waiting-job", status="waiting", reasons=reasons, position=3, waiting=12,
-            ahead=[AheadView("7", "ada", 8), AheadView("9", "grace", 2)],
+            ahead=[AheadView("7", "ada", 8), AheadView("9", "grace", 2)], unblock=UnblockView(["5"], in_s=600.0),
+            expected_start="2027-01-15T09:10:00.000Z", forecast=FORECAST if forecast else None,
         )  # fmt: skip
 
     def change(self, verb: str, jobs: Sequence[str], settings: dict[str, str]) -> Outcome:

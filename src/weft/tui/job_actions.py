@@ -85,15 +85,19 @@ class JobActions:
             self.run_worker(lambda: self._explain(jobs[0]), thread=True, group="why")
 
     def _explain(self: Any, job: str) -> None:
-        """In a thread: ask why a job waits, and show the answer."""
+        """In a thread: ask why a job waits, and show the answer; then the forecast, which may take seconds."""
         top: Top = self
+        width = min(max(top.size.width - 14, 30), 90)
         try:
             found = top.source.explain(job)
+            page = Page(f"job {job} {found.name}: {found.status}", why_lines(found, width))
+            top.call_from_thread(top.push_screen, page)
+            found = top.source.explain(job, forecast=True)
         except WeftError as error:
             top.call_from_thread(self._report_error, error)
             return
-        lines = why_lines(found, min(max(top.size.width - 14, 30), 90))
-        top.call_from_thread(top.push_screen, Page(f"job {job} {found.name}: {found.status}", lines))
+        if found.forecast is not None:
+            top.call_from_thread(page.show_lines, why_lines(found, width))
 
     def _change(self: Any, verb: str, jobs: Sequence[str], settings: dict[str, str] | None = None) -> None:
         def change() -> None:

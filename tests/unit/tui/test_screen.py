@@ -9,7 +9,8 @@ import pytest
 from textual.pilot import Pilot
 from textual.widgets import Input
 
-from support.screen_source import NOW, ScreenSource, cluster, detail
+from support.screen_source import FORECAST, NOW, ScreenSource, cluster, detail
+from weft.text import format_time
 from weft.tui.app import PAGES, Top
 from weft.tui.screens.dialogs import Confirmation, Page, Question
 from weft.tui.screens.job import JobScreen
@@ -234,6 +235,26 @@ def test_why_help_and_logs() -> None:
         await seat.sees("cancel (asks)", "why it waits")
         await seat.press("escape", "l")
         await seat.until(lambda: isinstance(seat.app.screen, JobScreen) and seat.app.screen.has_class("log"))
+
+    sit(play)
+
+
+def test_a_forecast_comes_later_and_replaces_the_earliest_start() -> None:
+    async def play(seat: Seat) -> None:
+        start = f"{format_time(FORECAST.start_p50)} (P50),"
+        seat.source.may_forecast.clear()
+        await seat.press("w")
+        await seat.sees("needs 8 GPUs", "when 5 has ended", "may start")
+        seat.source.may_forecast.set()
+        await seat.sees(start, "duration: from 4 finished jobs")
+        assert "may start" not in seat.text()
+        seat.source.may_forecast.clear()
+        await seat.press("escape", "enter")
+        await seat.sees("needs 8 GPUs", "may start")
+        assert start not in seat.text()
+        seat.source.may_forecast.set()
+        await seat.sees(start)
+        assert "may start" not in seat.text()
 
     sit(play)
 

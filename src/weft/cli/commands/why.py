@@ -72,24 +72,32 @@ def _lines(found: ExplainView) -> list[str]:
         shown = [f"{each.job} ({each.user}, {plural(each.gpus, 'GPU')})" for each in found.ahead]
         more = (found.position or 1) - 1 - len(shown)
         lines.append(f"  ahead: {', '.join(shown)}" + (f" and {more} more" if more > 0 else ""))
-    lines += _expected(found)
-    if found.forecast is not None:
-        from weft.cli.views.forecasts import forecast_lines
-
-        lines += [f"  {line}" for line in forecast_lines(found.forecast)]
+    lines += [f"  {line}" for line in (*_expected(found), *_forecast(found))]
     return lines
 
 
 def _expected(found: ExplainView) -> list[str]:
+    """Return which jobs have to end first. The time of that is no start where jobs are ahead: a forecast has that."""
     unblock = found.unblock
     if unblock is None:
         return []
     if not unblock.jobs:
-        return ["  expected start: soon"]
-    done = "may be preempted" if unblock.preempted else "has ended" if len(unblock.jobs) == 1 else "have ended"
-    ended = f"when {', '.join(unblock.jobs)} {done}"
+        return ["expected start: soon"]
+    from weft.wire.views.forecast_words import unblock_text
+
+    ended = unblock_text(unblock)
+    if found.forecast is not None and found.forecast.start_p50 is not None:
+        return [f"expected start: {ended}"]
     if unblock.in_s is None:
-        known = found.forecast is not None and found.forecast.start_p50 is not None
-        return [f"  expected start: {ended}" + "; the time is unknown without --time or --duration" * (not known)]
-    at = format_time(found.expected_start)
-    return [f"  expected start: {at}, in about {figures.duration(unblock.in_s)}, {ended}"]
+        return [f"expected start: {ended}; the time is unknown without --time or --duration"]
+    earliest = "not before " if found.ahead else ""
+    at = f"{earliest}{format_time(found.expected_start)}, in about {figures.duration(unblock.in_s)}"
+    return [f"expected start: {at}, {ended}"]
+
+
+def _forecast(found: ExplainView) -> list[str]:
+    if found.forecast is None:
+        return []
+    from weft.wire.views.forecast_words import forecast_pairs
+
+    return [f"{label}: {text}" for label, text in forecast_pairs(found.forecast)]

@@ -1,46 +1,17 @@
-"""Forecasts in words, and the tables of `weft whatif`."""
+"""The tables of `weft whatif`."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from weft.cli import tables
 from weft.cli.tables import Cell, Column
-from weft.cli.text import format_time, plural
+from weft.cli.text import plural
 from weft.cli.views.figures import duration
 
 if TYPE_CHECKING:
-    from weft.wire.views.forecasts import ForecastView, JobEffectView, WaitsView, WhatIfView
-
-BASES: Final = {
-    "declared": "as the job declares or reports",
-    "limit": "at most the time limit",
-    "similar": "from {jobs} of the user with such a name",
-    "user": "from {jobs} of the user",
-    "all": "from {jobs} of all users",
-    "none": "unknown",
-}
-"""The ground of an estimate, in words."""
-
-
-def forecast_lines(found: ForecastView) -> list[str]:
-    """Return what is expected of a job, at the median and at the 90 % quantile."""
-    lines = []
-    if found.start_p50 is not None:
-        lines.append(f"start: {_times(found.start_p50, found.start_p90)}")
-    if found.end_p50 is not None:
-        lines.append(f"end: {_times(found.end_p50, found.end_p90)}")
-    if found.note:
-        lines.append(f"forecast: {found.note}")
-    if lines and found.samples and found.basis in BASES:
-        basis = BASES[found.basis].format(jobs=plural(found.similar, "finished job"))
-        lines.append(f"forecast of {found.samples} samples; duration: {basis}")
-    return lines
-
-
-def _times(p50: str, p90: str | None) -> str:
-    return f"{format_time(p50)} (P50), {'unknown' if p90 is None else format_time(p90)} (P90)"
+    from weft.wire.views.forecasts import JobEffectView, WaitsView, WhatIfView
 
 
 def print_what_if(found: WhatIfView, color: str) -> None:

@@ -11,6 +11,7 @@ from weft.text import format_clock, format_time, plural
 from weft.tui.model.rows import STATE_MARKS, STATE_STYLES
 from weft.tui.model.spans import Line, Span, amount_mb, bar, clean, duration, fit, sparkline, wrap
 from weft.wire.views.explain import ExplainView
+from weft.wire.views.forecast_words import forecast_pairs, unblock_text
 from weft.wire.views.jobs import JobDetailView, JobView, ProgressView
 
 LABEL: Final = 11
@@ -70,8 +71,10 @@ def why_lines(found: ExplainView | None, width: int) -> list[Line]:
         more = f", and {len(ahead) - MAX_AHEAD:,} more" if len(ahead) > MAX_AHEAD else ""
         lines += _wrapped("ahead", ", ".join(ahead[:MAX_AHEAD]) + more, width)
     if found.unblock is not None and found.unblock.jobs:
-        lines += _wrapped("unblocks", f"when {', '.join(found.unblock.jobs[:MAX_AHEAD])} end", width)
-    if found.expected_start:
+        lines += _wrapped("unblocks", unblock_text(found.unblock, MAX_AHEAD), width)
+    for label, text in forecast_pairs(found.forecast) if found.forecast is not None else ():
+        lines += _wrapped(label, text, width)
+    if found.expected_start and (found.forecast is None or found.forecast.start_p50 is None):
         lines.append(_pair("may start", format_time(found.expected_start)))
     return lines
 

@@ -95,13 +95,23 @@ class Page(Dialog):
         self._page_title, self._page_lines = title, lines
 
     def compose(self) -> ComposeResult:
+        with VerticalScroll(id="box") as box:
+            box.border_title = plain_title(self._page_title)
+            yield Static(id="page")
+
+    def on_mount(self) -> None:
+        self.show_lines(self._page_lines)
+
+    def show_lines(self, lines: Sequence[Line]) -> None:
+        """Show other lines instead."""
+        self._page_lines = lines
+        if not self.query("#page"):
+            return  # not composed yet, or closed again
         text = Text()
-        for at, line in enumerate(self._page_lines):
+        for at, line in enumerate(lines):
             text.append("\n" if at else "")
             for part, name in line:
                 text.append(part, ink(name))
-        with VerticalScroll(id="box") as box:
-            box.border_title = plain_title(self._page_title)
-            widest = max(map(width_of, self._page_lines), default=0)
-            box.styles.width = max(widest, len(self._page_title)) + BOX_EDGES
-            yield Static(text)
+        widest = max(map(width_of, lines), default=0)
+        self.query_one("#box").styles.width = max(widest, len(self._page_title)) + BOX_EDGES
+        self.query_one("#page", Static).update(text)

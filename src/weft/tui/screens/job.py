@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from textual import events
@@ -20,7 +21,9 @@ from weft.tui.model.spans import Line
 from weft.tui.screens.dialogs import plain_title
 from weft.tui.widgets.bars import KeyBar, Summary
 from weft.tui.widgets.lines import Lines
+from weft.wire.views.base import replace_fields
 from weft.wire.views.explain import ExplainView
+from weft.wire.views.forecasts import ForecastView
 from weft.wire.views.jobs import JobDetailView, JobView
 
 if TYPE_CHECKING:
@@ -31,6 +34,8 @@ MIN_LOAD_S: Final = 1.0
 """The least time between two queries for the job."""
 MAX_LOAD_S: Final = 5.0
 """A job that waits is asked about this often: jobs ahead of it change."""
+FORECAST_S: Final = 15.0
+"""The least time between two questions for its forecast."""
 
 
 class JobScreen(Screen[None]):
@@ -45,8 +50,10 @@ class JobScreen(Screen[None]):
         self._log_text = LogText()
         self._detail: JobDetailView | None = None
         self._explained: ExplainView | None = None
+        self._forecast: ForecastView | None = None
         self._row: JobView | None = None
         self._loaded_at, self._is_loading, self._problem = 0.0, False, ""
+        self._forecast_at, self._is_forecasting = 0.0, False
         self._stop_log: Callable[[], None] = lambda: None
         self._shown_log, self._shown_width = -1, -1
         if log:
@@ -114,6 +121,10 @@ class JobScreen(Screen[None]):
         if not self._is_loading and age_s > MIN_LOAD_S and (self._detail is None or row is not self._row or is_old):
             self._row, self._loaded_at, self._is_loading = row, now, True
             self.run_worker(self._load, thread=True, group="detail")
+        is_open = self._detail is not None and self._detail.status not in ENDED
+        if is_open and not self._is_forecasting and now - self._forecast_at > FORECAST_S:
+            self._forecast_at, self._is_forecasting = now, True
+            self.run_worker(self._look_ahead, thread=True, group="forecast")
         self.query_one("#detail-head", Summary).refresh()
         self._show_log()
 
@@ -133,6 +144,18 @@ class JobScreen(Screen[None]):
         self._is_loading, self._problem = False, problem
         if detail is not None:
             self._detail, self._explained = detail, explained
+        if self.is_attached:
+            self._show()
+
+    def _look_ahead(self) -> None:
+        """In a thread: ask for the forecast, which may take seconds; the screen does not wait for it."""
+        found = None
+        with suppress(WeftError):  # the load reports a lost connection
+            found = self._top.source.explain(self.job, forecast=True).forecast
+        self.app.call_from_thread(self._receive_forecast, found)
+
+    def _receive_forecast(self, found: ForecastView | None) -> None:
+        self._is_forecasting, self._forecast = False, found
         if self.is_attached:
             self._show()
 
@@ -159,7 +182,9 @@ class JobScreen(Screen[None]):
         width = max(pane.content_size.width - 1, 20)
         if self._detail is not None:
             now = self._top.board.clock(time.monotonic())
-            pane.show_lines(detail_lines(self._detail, self._explained, now, width))
+            found = self._explained
+            found = found and replace_fields(found, forecast=self._forecast)
+            pane.show_lines(detail_lines(self._detail, found, now, width))
         elif self._problem:
             pane.show_lines([[(self._problem, "bad")]])
         pane.border_subtitle = plain_title(self._problem) if self._detail is not None else ""

@@ -49,7 +49,8 @@ class Source(Protocol):
 
     def job(self, job: str) -> JobDetailView: ...
 
-    def explain(self, job: str) -> ExplainView: ...
+    def explain(self, job: str, *, forecast: bool = False) -> ExplainView:
+        """Return why a job waits; with `forecast`, also when it will start and end, which may take seconds."""
 
     def change(self, verb: str, jobs: Sequence[str], settings: dict[str, str]) -> Outcome: ...
 

@@ -81,8 +81,8 @@ class LiveSource:
     def job(self, job: str) -> JobDetailView:
         return self._calls().job(job)
 
-    def explain(self, job: str) -> ExplainView:
-        return self._calls().explain(job)
+    def explain(self, job: str, *, forecast: bool = False) -> ExplainView:
+        return self._calls().explain(job, forecast=forecast)
 
     def change(self, verb: str, jobs: Sequence[str], settings: dict[str, str]) -> Outcome:
         reply = self._calls().change(verb, jobs, settings=settings)

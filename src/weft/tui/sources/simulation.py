@@ -186,7 +186,7 @@ class SimulationSource:
             found = job_detail(known, sources.at, reason, sources.progress(known), sources.numbers)
             return replace_fields(found, runs=self._runs.of(job, sources.numbers))
 
-    def explain(self, job: str) -> ExplainView:
+    def explain(self, job: str, *, forecast: bool = False) -> ExplainView:  # noqa: ARG002
         with self._lock:
             known, now = self._job(job), self._sources.at
             found = explain(self._sources.scheduler, job, at=now)

@@ -60,7 +60,7 @@ function pairs(rows) {
 
 const jobList = (ids) => ids.slice(0, 8).map((each, at) => [at ? ", " : "", jobLink(each)]);
 
-const expected = (p50, p90) => (p50 ? `${moment(p50)} at the median, ${p90 ? moment(p90) : "unknown"} at P90` : "");
+const expected = (p50, p90) => (p50 ? `${moment(p50)} (P50), ${p90 ? moment(p90) : "unknown"} (P90)` : "");
 
 function whyPanel(job, found, outlook) {
   if (!found) return job.why || job.detail || job.last_exit_code ? panel("How it ended", pairs([["reason", job.why], ["detail", job.detail], ["exit code", job.last_exit_code], ["rank", job.failed_rank], ["node", job.failed_node]])) : null;
@@ -72,7 +72,7 @@ function whyPanel(job, found, outlook) {
       ["ahead", ahead.length ? h("span", {}, ahead, found.ahead.length > 8 ? ` and ${number(found.ahead.length - 8)} more` : "") : ""],
       ["unblocks", found.unblock?.jobs?.length ? h("span", {}, "when ", jobList(found.unblock.jobs), " end") : ""],
       ["may start", found.expected_start && !outlook?.start_p50 ? moment(found.expected_start) : ""],
-      ["starts", expected(outlook?.start_p50, outlook?.start_p90)], ["ends", expected(outlook?.end_p50, outlook?.end_p90)],
+      ["start", expected(outlook?.start_p50, outlook?.start_p90)], ["end", expected(outlook?.end_p50, outlook?.end_p90)],
       ["forecast", outlook?.note ?? ""],
     ]));
 }
