@@ -7,6 +7,7 @@ similar jobs alone, and does not count the time in the queue.
 from __future__ import annotations
 
 from datetime import datetime
+from math import isinf
 from typing import NamedTuple
 
 from weft.core.state.durations import Durations
@@ -16,6 +17,7 @@ from weft.model import Job, Seconds
 class ExpectedEnd(NamedTuple):
     p50: Seconds
     p90: Seconds
+    """Infinite: it may not end."""
     basis: str = ""
     """The basis of the range, such as `without its time in the queue`."""
 
@@ -32,7 +34,8 @@ def deadline_note(deadline_at: Seconds, end: ExpectedEnd | None, now: Seconds) -
             f"it cannot make its deadline, {_clock(deadline_at, now)}: "
             f"it ends at {_clock(end.p50, now)} at P50, {_clock(end.p90, now)} at P90{basis}"
         )
-    return f"it may miss its deadline, {_clock(deadline_at, now)}: it ends before {_clock(end.p90, now)} at P90{basis}"
+    before = "its end is unknown" if isinf(end.p90) else f"it ends before {_clock(end.p90, now)}"
+    return f"it may miss its deadline, {_clock(deadline_at, now)}: {before} at P90{basis}"
 
 
 def expected_end(job: Job, durations: Durations, now: Seconds) -> ExpectedEnd | None:
@@ -48,5 +51,7 @@ def expected_end(job: Job, durations: Durations, now: Seconds) -> ExpectedEnd | 
 
 def _clock(at: Seconds, now: Seconds) -> str:
     """Format a time in local time, with its date unless that is today."""
+    if isinf(at):
+        return "an unknown time"
     found = datetime.fromtimestamp(at)
     return f"{found:%H:%M}" if found.date() == datetime.fromtimestamp(now).date() else f"{found:%Y-%m-%d %H:%M}"

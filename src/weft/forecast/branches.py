@@ -25,10 +25,10 @@ def run_branches(count: int, run: Callable[[int], bytes], budget_s: float = floa
     the budget."""
     gc.collect()
     gc.freeze()
-    began_s = _cpu_s()
+    began_s = cpu_s()
     try:
         for number in range(count):
-            if number >= MIN_SAMPLES and _cpu_s() - began_s > budget_s:
+            if number >= MIN_SAMPLES and cpu_s() - began_s > budget_s:
                 return
             yield _run_branch(number, run)
     finally:
@@ -65,6 +65,7 @@ def _be_branch(theirs: int, number: int, run: Callable[[int], bytes]) -> NoRetur
         os._exit(0)
 
 
-def _cpu_s() -> float:
+def cpu_s() -> float:
+    """Return the CPU seconds of this process and its ended copies."""
     found = os.times()
     return found.children_user + found.children_system + time.process_time()

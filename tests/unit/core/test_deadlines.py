@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from datetime import datetime
 
 import pytest
@@ -23,6 +24,7 @@ HOUR = 3600.0
         (2.0, None, None),
         (2.0, (1.0, 2.0), None),
         (2.0, (1.0, 2.5), "it may miss its deadline, 14:00: it ends before 14:30 at P90"),
+        (2.0, (1.0, math.inf), "it may miss its deadline, 14:00: its end is unknown at P90"),
         (2.0, (3.0, 13.0), "it cannot make its deadline, 14:00: it ends at 15:00 at P50, 2030-02-01 01:00 at P90"),
     ],
 )

@@ -25,3 +25,21 @@ def test_a_forecast_says_whether_the_job_makes_its_deadline() -> None:
     assert _forecast(NOW + 2 * HOUR_S).note.startswith("it may miss its deadline")
     assert _forecast(NOW + HOUR_S / 2).note.startswith("it cannot make its deadline")
     assert "has passed" in _forecast(NOW - 1).note
+
+
+def test_a_job_without_a_p90_may_miss_its_deadline() -> None:
+    rig = Rig("fifo", [node(gpus=1)])
+    rig.submit(Job("a", 1, deadline_at=NOW + 2 * HOUR_S))
+    ends = [NOW, None, NOW + HOUR_S, None, "similar", 4]
+    found = forecast_view(rig.state.jobs["a"], rig.state, ForecastTable(NOW, 30, 0, {"a": ends}))
+    assert found.note.endswith("its end is unknown at P90")
+
+
+def test_a_job_that_has_started_since_has_no_start() -> None:
+    rig = Rig("fifo", [node(gpus=1)])
+    rig.submit(Job("a", 1))
+    assert rig.state.jobs["a"].active
+    times = [NOW, NOW, NOW + HOUR_S, NOW + HOUR_S, "similar", 4]
+    found = forecast_view(rig.state.jobs["a"], rig.state, ForecastTable(NOW, 30, 0, {"a": times}))
+    assert (found.start_p50, found.start_p90) == (None, None)
+    assert found.end_p50 is not None

@@ -16,6 +16,7 @@ from typing import Any, Final
 
 from weft.core.scheduler import Scheduler
 from weft.errors import InputError, JournalError, WeftError
+from weft.forecast.branches import cpu_s
 from weft.forecast.quantiles import Sampling, forecast
 from weft.forecast.whatif import Change, Waits, what_if
 from weft.journal import open_journal
@@ -82,12 +83,13 @@ def answer(follower: Follower, request: dict[str, Any]) -> dict[str, Any]:
 
 
 def _forecast(scheduler: Scheduler, now: float) -> dict[str, Any]:
+    before_s = cpu_s()
     found = forecast(scheduler, now, Sampling(budget_s=BUDGET_S))
     jobs = {
         job: [each.start.p50, each.start.p90, each.end.p50, each.end.p90, each.basis, each.similar]
         for job, each in found.jobs.items()
     }
-    return {"at": now, "samples": found.samples, "unknown": found.unknown, "jobs": jobs}
+    return {"at": now, "samples": found.samples, "unknown": found.unknown, "jobs": jobs, "cpu_s": cpu_s() - before_s}
 
 
 def _what_if(

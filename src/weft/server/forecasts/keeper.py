@@ -21,7 +21,13 @@ from weft.model import JobId, Seconds
 from weft.server.settings import Settings
 
 FRESH_S: Final = 10.0
-"""A forecast that is not older than this is given as it is."""
+"""A forecast that is not older than this is as good as a new one."""
+MAX_FRESH_S: Final = 90.0
+"""The same of a forecast that costs much."""
+CPU_SHARE: Final = 0.05
+"""The part of a CPU that forecasts may take while questions keep coming, unless that makes them too old."""
+USABLE_S: Final = 60.0
+"""A forecast that is not older than this, or than twice its fresh time, is given at once, while a new one is made."""
 WAIT_S: Final = 4.0
 """The most time that a question waits for a newer forecast; then it gets the old one, or none."""
 ANSWER_S: Final = 120.0
@@ -43,6 +49,18 @@ class ForecastTable:
     unknown: int
     jobs: Mapping[JobId, list[Any]]
     """For each job: P50 and P90 of its start, of its end, and what the estimate rests on."""
+    cpu_s: float = 0.0
+    """The cost of the forecast."""
+
+    @property
+    def fresh_s(self) -> float:
+        """The age up to which no newer forecast is worth its cost."""
+        return min(max(FRESH_S, self.cpu_s / CPU_SHARE), MAX_FRESH_S)
+
+    @property
+    def usable_s(self) -> float:
+        """The age up to which a question does not wait for a newer forecast."""
+        return max(USABLE_S, 2 * self.fresh_s)
 
 
 class ForecastKeeper:
@@ -59,27 +77,44 @@ class ForecastKeeper:
         """Why the last forecast failed; empty: it did not."""
 
     async def table(self, needed: Mapping[JobId, Seconds] | None = None) -> ForecastTable | None:
-        """Return a forecast that is fresh and has the needed jobs, given with their submission; an older one, or none,
-        if that takes too long."""
-        if self._is_fresh(needed or {}):
-            return self._table
-        if self._refreshing is None or self._refreshing.done():
-            self._refreshing = asyncio.get_running_loop().create_task(self._refresh())
+        """Return a forecast that is usable and has the needed jobs, given with their submission; an older one, or
+        none, if that takes too long. Make a new one meanwhile if it is not fresh."""
         with suppress(TimeoutError):
-            await asyncio.wait_for(asyncio.shield(self._refreshing), WAIT_S)
-        return self._table
-
-    def _is_fresh(self, needed: Mapping[JobId, Seconds]) -> bool:
+            async with asyncio.timeout(WAIT_S):
+                for _ in range(2):  # one that is being made may have begun before a needed job came
+                    if self._is_usable(needed or {}):
+                        break
+                    await asyncio.shield(self._start_refresh())
+                    if self.failure:
+                        break
         table = self._table
-        if table is None or self._now() - table.at > FRESH_S or self._made_for != self._settings():
+        if table is not None and self._now() - table.at > table.fresh_s:
+            self._start_refresh()
+        return table
+
+    def _is_usable(self, needed: Mapping[JobId, Seconds]) -> bool:
+        table = self._table
+        if table is None or self._now() - table.at > table.usable_s or self._made_for != self._settings():
             return False
         return all(job in table.jobs or submitted_at <= table.at for job, submitted_at in needed.items())
+
+    def _start_refresh(self) -> asyncio.Task[None]:
+        """Return the task that makes a new forecast."""
+        if self._refreshing is None or self._refreshing.done():
+            self._refreshing = asyncio.get_running_loop().create_task(self._refresh())
+        return self._refreshing
+
+    @property
+    def is_refreshing(self) -> bool:
+        return self._refreshing is not None and not self._refreshing.done()
 
     async def _refresh(self) -> None:
         settings = self._settings()
         try:
             found = await self._ask({"settings": asdict(settings), "now": self._now()})
-            self._table = ForecastTable(found["at"], found["samples"], found["unknown"], found["jobs"])
+            self._table = ForecastTable(
+                found["at"], found["samples"], found["unknown"], found["jobs"], found["cpu_s"]
+            )  # fmt: skip
             self._made_for, self.failure = settings, ""
         except (Refused, InputError) as error:
             self._table, self.failure = None, str(error).partition("\n")[0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import Any
 
 from weft.core.deadlines import ExpectedEnd, deadline_note
@@ -18,6 +19,8 @@ def forecast_view(job: JobState, state: State, table: ForecastTable | None, fail
     if found is None or table is None:
         return ForecastView(note=_why_none(job, failure))
     start_p50, start_p90, end_p50, end_p90, basis, similar = found
+    if job.active:  # it may have started since
+        start_p50 = start_p90 = None
     view = ForecastView(
         iso(table.at), table.samples, iso(start_p50), iso(start_p90), iso(end_p50), iso(end_p90), basis, similar
     )
@@ -27,8 +30,9 @@ def forecast_view(job: JobState, state: State, table: ForecastTable | None, fail
         return ForecastView(
             **{**vars(view), "note": "no end: neither the job nor a finished one tells how long it takes"}
         )
-    if job.job.deadline_at is not None and end_p90 is not None:
-        note = deadline_note(job.job.deadline_at, ExpectedEnd(end_p50, end_p90), table.at)
+    if job.job.deadline_at is not None:
+        end = ExpectedEnd(end_p50, inf if end_p90 is None else end_p90)
+        note = deadline_note(job.job.deadline_at, end, table.at)
         return ForecastView(**{**vars(view), "note": note or ""})
     return view
 

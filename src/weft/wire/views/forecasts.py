@@ -23,7 +23,7 @@ class ForecastView(View):
     similar: int = 0
     """The number of finished jobs behind `similar`, `user` and `all`."""
     note: str = ""
-    """Why there is no estimate; empty: there is one."""
+    """Why there is no estimate. With an estimate: that the job may miss its deadline, else empty."""
 
 
 class WaitsView(View):
