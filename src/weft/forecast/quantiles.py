@@ -38,7 +38,7 @@ class JobForecast:
     job: JobId
     user: str
     waits: bool
-    """False: it runs, and has no start to forecast."""
+    """False: it runs or is held, and has no start to forecast."""
     start: Quantiles
     end: Quantiles
     basis: Basis
@@ -119,7 +119,7 @@ def forecast(
 
 
 def _job_forecast(job: JobState, ground: Ground, samples: Sequence[tuple[float, float]]) -> JobForecast:
-    waits = not job.active
+    waits = not job.active and not job.held
     start = quantiles([start for start, _ in samples]) if waits else UNKNOWN
     end = quantiles([end for _, end in samples])
     return JobForecast(job.id, job.job.user, waits, start, end, ground.basis, ground.jobs)
