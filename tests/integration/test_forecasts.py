@@ -58,7 +58,10 @@ def test_why_tells_when_a_job_starts_and_ends(here: Site) -> None:
     assert found["start_p50"] <= found["start_p90"] < found["end_p50"] <= found["end_p90"]
     text = here.weft("why", "pair", check=True).stdout
     assert "(P50)" in text
-    assert "forecast of 30 samples; duration: as the job declares or reports" in text
+    assert "samples: 30 as of " in text
+    assert "; duration: as the job declares or reports" in text
+    (expected,) = (line for line in text.splitlines() if "expected start" in line)
+    assert expected == "  expected start: when 3 has ended", "the forecast has the time"
     assert "forecast" not in ask(here, "why", "pair", "--no-forecast")
     assert "forecast" not in ask(here, "why", "1"), "an ended job has no future"
 
@@ -85,6 +88,32 @@ def test_the_queue_shows_starts_and_ends(here: Site) -> None:
     table = here.weft("queue", "--start", check=True).stdout
     assert "START(P50)" in table
     assert "END(P90)" in here.weft("queue", "-o", "id,end-p90", check=True).stdout
+
+
+def test_submit_says_that_the_queue_makes_a_deadline_impossible(here: Site) -> None:
+    """Both GPUs are taken for an hour: a job of ten minutes cannot end within twenty, though it would alone."""
+    words = ("submit", "--name", "due", "--gpus", "2", "--duration", "10m", "--deadline")
+    late = here.weft(*words, "20m", *FOREVER, check=True)
+    assert late.stdout.startswith("submitted job ")
+    assert "it cannot make its deadline, " in late.stderr
+    assert "at P90" in late.stderr
+    (note,) = json.loads(here.weft(*words, "now+20m", "--json", *FOREVER, check=True).stdout)["notes"]
+    assert "it cannot make its deadline, " in note
+    assert here.weft(*words, "20m", "--quiet", *FOREVER, check=True).stderr == ""
+    assert here.weft(*words, "3d", *FOREVER, check=True).stderr == ""
+    assert here.weft(*words, "20m", "--dry-run", *FOREVER, check=True).stderr == "", "alone it would make it"
+    here.weft("cancel", "-y", *_named(here, "due"), check=True)
+
+
+def _named(where: Site, name: str) -> list[str]:
+    return [each["id"] for each in ask(where, "queue")["jobs"] if each["name"] == name]
+
+
+def test_whatif_does_not_count_held_jobs(here: Site) -> None:
+    job = here.weft("submit", "--quiet", "--hold", "--gpus", "2", *FOREVER, check=True).stdout.strip()
+    found = ask(here, "whatif", "--add-node", "2")
+    assert (found["waiting"], found["before"]["unknown"]) == (2, 0)
+    here.weft("cancel", job, "-y", check=True)
 
 
 def test_whatif_compares_and_changes_nothing(here: Site) -> None:

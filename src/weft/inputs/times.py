@@ -1,4 +1,4 @@
-"""Points in time as people write them: 16:00, tomorrow, 2030-01-31T08:00, now+2h."""
+"""Points in time as people write them: 16:00, tomorrow, 2030-01-31T08:00, now+2h, 20m."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ from weft.errors import InputError
 from weft.inputs.quantities import parse_duration
 
 _CLOCK: Final = r"(\d{1,2}):(\d{2})(?::(\d{2}))?"
+_DELAY: Final = r"(\d+(\.\d+)?[smhd])+"
+"""A time from now on. It needs a unit: a bare number is minutes in --time and seconds in now+90."""
 _NAMED: Final = {"midnight": time(0), "noon": time(12), "teatime": time(16)}
-_HINT: Final = "such as 16:00, tomorrow, tomorrow 08:00, 2030-01-31T08:00 or now+2h"
+_HINT: Final = "such as 16:00, tomorrow, tomorrow 08:00, 2030-01-31T08:00 now+2h or 2h"
 
 
 def parse_time(text: str, now: datetime) -> datetime:
@@ -22,6 +24,8 @@ def parse_time(text: str, now: datetime) -> datetime:
     if plain.split()[:1] == ["tomorrow"]:
         rest = plain.removeprefix("tomorrow").strip()
         return _on(now + timedelta(days=1), _time_of_day(rest, text) if rest else now.time())
+    if re.fullmatch(_DELAY, plain):
+        return now + timedelta(seconds=parse_duration(plain))
     if re.match(r"\d{4}-", plain):
         return _date(plain, text)
     found = _on(now, _time_of_day(plain, text))

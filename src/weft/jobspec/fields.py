@@ -226,7 +226,7 @@ FIELDS: Final[tuple[Field, ...]] = (
     Field(
         "deadline", ("2040-01-01T08:00", "2041-01-01T08:00"), readers.moment, "deadline_at", "deadline_at",
         settable=True,
-        flag=Flag(("--deadline",), "when it should have ended, for policy edf: 14:20, tomorrow, now+8h", "WHEN"),
+        flag=Flag(("--deadline",), "when it should have ended, for policy edf: 14:20, tomorrow, 8h", "WHEN"),
     ),
     Field(
         "notify", ("done,failed", "started@team"), readers.notify, "task.notify", settable=True,

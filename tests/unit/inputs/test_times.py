@@ -20,6 +20,8 @@ NOW = datetime(2030, 5, 6, 14, 30, 15).astimezone()
         ("now+90", "2030-05-06T14:31:45"),
         ("now+2h", "2030-05-06T16:30:15"),
         ("now+1-00:00:00", "2030-05-07T14:30:15"),
+        ("20m", "2030-05-06T14:50:15"),
+        ("1H30m", "2030-05-06T16:00:15"),
         ("16:00", "2030-05-06T16:00:00"),
         ("08:15:30", "2030-05-07T08:15:30"),
         ("noon", "2030-05-07T12:00:00"),
@@ -39,7 +41,22 @@ def test_a_time_zone_is_respected() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "soon", "25:00", "12:61", "tomorrow at dawn", "2031-02-30", "now+", "now+x", "16"]
+    "text",
+    [
+        "",
+        "soon",
+        "25:00",
+        "12:61",
+        "tomorrow at dawn",
+        "2031-02-30",
+        "now+",
+        "now+x",
+        "16",
+        "20",
+        "20m later",
+        "1.5",
+        "0s",
+    ],
 )
 def test_what_is_no_time_is_refused(text: str) -> None:
     with pytest.raises(InputError):

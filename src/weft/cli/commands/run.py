@@ -55,6 +55,8 @@ def run(args: argparse.Namespace) -> int:
             for note in (f"job {job}", *client.submit_notes):
                 render.print_message(note)
         try:
+            for note in submission.advise(client, [spec], [job]) if not args.quiet else ():
+                render.print_message(note)
             ended = _follow(client, job, args)
         except KeyboardInterrupt:
             return _cancel(client, job)

@@ -6,6 +6,7 @@ the #SBATCH lines of a batch script. Flags override files, with a message where 
 from __future__ import annotations
 
 import argparse
+import sys
 from typing import TYPE_CHECKING, Final
 
 from weft.cli import connection, flags, render
@@ -43,18 +44,24 @@ def run(args: argparse.Namespace) -> int:
     specs = prepared.request.jobs
     with connection.connect_or_start(args.scheduler) as client:
         ids = prepared.send(client)
-        notes = client.submit_notes
-    jobs = submission.submitted_views(specs, ids)
-    for note in notes if not args.quiet and not args.json else ():
-        render.print_message(note)
-    if args.json:
-        render.print_json({"schema": 1, "ids": ids, "jobs": jobs, "dry_run": args.dry_run, "notes": notes})
-    elif args.dry_run:
-        for spec in specs:
-            print(escape_controls(submission.describe(spec)))
-    else:
+        jobs = submission.submitted_views(specs, ids)
+        if args.json:
+            advice = [] if args.quiet else submission.advise(client, specs, ids)
+            notes = [*client.submit_notes, *advice]
+            render.print_json({"schema": 1, "ids": ids, "jobs": jobs, "dry_run": args.dry_run, "notes": notes})
+            return 0
+        for note in client.submit_notes if not args.quiet else ():
+            render.print_message(note)
+        if args.dry_run:
+            for spec in specs:
+                print(escape_controls(submission.describe(spec)))
+            return 0
         for job in jobs:
             print(job.id if args.quiet else _describe(job))
+        if not args.quiet:
+            sys.stdout.flush()  # the ids do not wait for the advice
+            for note in submission.advise(client, specs, ids):
+                render.print_message(note)
     return 0
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple
 
@@ -258,6 +259,21 @@ def submitted_views(specs: Sequence[JobSpec], ids: Sequence[str]) -> list[Submit
         job = mine[0].partition("_")[0] if mine else None
         found.append(SubmittedView(job, spec.name or default_name(spec.command), mine if spec.array else None))
     return found
+
+
+def advise(client: Client, specs: Sequence[JobSpec], ids: Sequence[str]) -> list[str]:
+    """Return notes about the submitted jobs that may miss their deadlines. Of an array, its last task counts."""
+    if not ids or not any(spec.HasField("deadline_at") for spec in specs):
+        return []
+    from weft.client.forecasts import deadline_notes  # few jobs have a deadline
+
+    now = time.time()  # the scheduler has a note already about deadlines that have passed
+    views = [
+        job
+        for spec, job in zip(specs, submitted_views(specs, ids), strict=True)
+        if spec.HasField("deadline_at") and spec.deadline_at > now
+    ]
+    return deadline_notes(client, [job.tasks[-1] if job.tasks else job.id or "" for job in views])
 
 
 def describe(spec: JobSpec) -> str:

@@ -18,8 +18,8 @@ NO_GPUS: Final = "no GPU is known here, so the job asks for none; --gpus N asks 
 
 
 def submit_notes(scheduler: Scheduler, request: SubmitRequest, batch: Batch, now: Seconds) -> list[str]:
-    """Return notes about jobs that got no GPU by default, that no node could hold now, or that may miss their
-    deadline, each once."""
+    """Return notes about jobs that got no GPU by default, that no node could hold now, or that have missed their
+    deadline, each once. A dry run also says which jobs may miss it; of submitted jobs, their forecast does."""
     found: dict[str, int] = {}
     """Each note, with the number of jobs that it is about."""
     for spec, template in zip(request.jobs, batch.templates, strict=True):
@@ -32,7 +32,7 @@ def submit_notes(scheduler: Scheduler, request: SubmitRequest, batch: Batch, now
             text = f"no node could hold the job now: it {text}" if text.startswith("needs") else text
             notes.append(f"{text}; it waits for a node that can hold it")
         if template.job.deadline_at is not None:
-            end = expected_end(template.job, scheduler.state.durations, now)
+            end = expected_end(template.job, scheduler.state.durations, now) if request.dry_run else None
             note = deadline_note(template.job.deadline_at, end, now)
             notes += [note] if note is not None else []
         for note in notes:

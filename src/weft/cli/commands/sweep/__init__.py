@@ -77,8 +77,9 @@ def submit(args: argparse.Namespace) -> int:
             raise InputError(f"there is a sweep {plan.sweep!r} already", hint=hint)
         prepared = submission.prepare_specs(args, trial_specs(plan))
         ids = _send(client, prepared, plan.sweep, args.max_parallel, args.hold)
-        notes = client.submit_notes
-    specs = prepared.request.jobs
+        specs = prepared.request.jobs
+        advice = [] if args.quiet else submission.advise(client, specs[-1:], ids[-1:])
+        notes = [*client.submit_notes, *advice]
     for note in notes if not args.quiet and not args.json else ():
         render.print_message(note)
     if args.json:
