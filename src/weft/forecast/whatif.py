@@ -14,6 +14,7 @@ from typing import Final
 
 from weft.core.scheduler import Scheduler
 from weft.core.state.state import State
+from weft.forecast.calibration import Calibration
 from weft.forecast.quantiles import Forecast, JobForecast, Sampling, forecast
 from weft.forecast.remaining import remaining_times
 from weft.model import Cancelled, Edited, Event, Gpu, JobId, Node, NodeId, NodeJoined, Seconds, Wake
@@ -104,13 +105,14 @@ class WhatIf:
 
 def what_if(
     scheduler: Scheduler, now: Seconds, change: Change, *, changed: Scheduler | None = None,
-    sampling: Sampling | None = None,
+    sampling: Sampling | None = None, calibration: Calibration | None = None,
 ) -> WhatIf:  # fmt: skip
     """Compare the forecasts with and without a change. `changed`: a scheduler with the policy of the change."""
+    calibration = calibration or Calibration()
     times = remaining_times(scheduler.state, now)
     before = forecast(scheduler, now, sampling, times=times)
     after = forecast(scheduler, now, sampling, changes=change.events, changed=changed, times=times)
-    return compare(before, after, change.cancel)
+    return compare(calibration.correct(before), calibration.correct(after), change.cancel)
 
 
 def compare(before: Forecast, after: Forecast, cancelled: Iterable[JobId] = ()) -> WhatIf:

@@ -17,6 +17,7 @@ from typing import Any, Final
 from weft.core.scheduler import Scheduler
 from weft.errors import InputError, JournalError, WeftError
 from weft.forecast.branches import cpu_s
+from weft.forecast.calibration import Calibration
 from weft.forecast.quantiles import Sampling, forecast
 from weft.forecast.whatif import Change, Waits, what_if
 from weft.journal import open_journal
@@ -72,9 +73,11 @@ def answer(follower: Follower, request: dict[str, Any]) -> dict[str, Any]:
         settings = Settings(**request["settings"])
         scheduler = follower.catch_up(settings)
         now = max(float(request["now"]), scheduler.state.now)
+        calibration = Calibration.of(request["calibration"])
+        calibration.learn(scheduler.state)
         if "change" in request:
-            return _what_if(follower, settings, scheduler, now, request["change"])
-        return _forecast(scheduler, now)
+            return _what_if(follower, settings, scheduler, now, request["change"], calibration)
+        return _forecast(scheduler, now, calibration)
     except InputError as error:
         return {"error": error.text, "hint": error.hint, "kind": "input"}
     except Exception as error:
@@ -82,22 +85,29 @@ def answer(follower: Follower, request: dict[str, Any]) -> dict[str, Any]:
         return {"error": text}
 
 
-def _forecast(scheduler: Scheduler, now: float) -> dict[str, Any]:
+def _forecast(scheduler: Scheduler, now: float, calibration: Calibration) -> dict[str, Any]:
     before_s = cpu_s()
-    found = forecast(scheduler, now, Sampling(budget_s=BUDGET_S))
+    sampled = forecast(scheduler, now, Sampling(budget_s=BUDGET_S))
+    found = calibration.correct(sampled)
+    calibration.expect(sampled)
     jobs = {
         job: [each.start.p50, each.start.p90, each.end.p50, each.end.p90, each.basis, each.similar]
         for job, each in found.jobs.items()
     }
-    return {"at": now, "samples": found.samples, "unknown": found.unknown, "jobs": jobs, "cpu_s": cpu_s() - before_s}
+    return {
+        "at": now, "samples": found.samples, "unknown": found.unknown, "jobs": jobs, "cpu_s": cpu_s() - before_s,
+        "calibration": calibration.record(),
+    }  # fmt: skip
 
 
 def _what_if(
-    follower: Follower, settings: Settings, scheduler: Scheduler, now: float, given: dict[str, Any]
-) -> dict[str, Any]:
+    follower: Follower, settings: Settings, scheduler: Scheduler, now: float, given: dict[str, Any],
+    calibration: Calibration,
+) -> dict[str, Any]:  # fmt: skip
     change = Change(given["policy"], tuple(given["add_nodes"]), tuple(given["cancel"]), dict(given["priorities"]))
     other = follower.replayed(changed(settings, policy=change.policy)) if change.policy else None
-    found = what_if(scheduler, now, change, changed=other, sampling=Sampling(budget_s=BUDGET_S))
+    sampling = Sampling(budget_s=BUDGET_S)
+    found = what_if(scheduler, now, change, changed=other, sampling=sampling, calibration=calibration)
     jobs = scheduler.state.jobs
     effects = {
         name: [

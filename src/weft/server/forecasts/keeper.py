@@ -73,6 +73,8 @@ class ForecastKeeper:
         self._idle: asyncio.TimerHandle | None = None
         self._table: ForecastTable | None = None
         self._made_for: Settings | None = None
+        self._calibration: dict[str, Any] = {}
+        """The outcomes of earlier forecasts. They outlive the process."""
         self.failure = ""
         """Why the last forecast failed; empty: it did not."""
 
@@ -111,17 +113,20 @@ class ForecastKeeper:
     async def _refresh(self) -> None:
         settings = self._settings()
         try:
-            found = await self._ask({"settings": asdict(settings), "now": self._now()})
+            found = await self._ask(self._request(settings))
             self._table = ForecastTable(
                 found["at"], found["samples"], found["unknown"], found["jobs"], found["cpu_s"]
             )  # fmt: skip
-            self._made_for, self.failure = settings, ""
+            self._made_for, self.failure, self._calibration = settings, "", found["calibration"]
         except (Refused, InputError) as error:
             self._table, self.failure = None, str(error).partition("\n")[0]
 
     async def what_if(self, change: Mapping[str, Any]) -> dict[str, Any]:
         """Return the comparison of the present queue with the queue under a change."""
-        return await self._ask({"settings": asdict(self._settings()), "now": self._now(), "change": dict(change)})
+        return await self._ask({**self._request(self._settings()), "change": dict(change)})
+
+    def _request(self, settings: Settings) -> dict[str, Any]:
+        return {"settings": asdict(settings), "now": self._now(), "calibration": self._calibration}
 
     async def _ask(self, request: Mapping[str, Any]) -> dict[str, Any]:
         if self._waiting >= MAX_WAITING:

@@ -1,0 +1,128 @@
+"""Calibration: earlier forecasts of starts, compared with what happened, correct the present ones.
+
+The errors of forecasts last: where jobs of the last days have waited twice as long as expected, the next ones will.
+So each quantile of a wait is multiplied by the factor that would have been right for the latest forecasts: the median
+by one that half of them would have kept, the 90 % quantile by one that nine of ten would have kept.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final, NamedTuple
+
+from weft.core.state.state import State
+from weft.forecast.quantiles import Forecast, JobForecast, Quantiles
+from weft.model import JobId, Seconds
+from weft.model.status import ENDED
+
+MIN_OUTCOMES: Final = 10
+"""With fewer outcomes, forecasts stay as they are."""
+MAX_OUTCOMES: Final = 50
+"""The latest outcomes that count."""
+MAX_PENDING: Final = 200
+"""Forecasts that wait for their outcome."""
+MAX_NEW: Final = 5
+"""Jobs of one forecast that are compared later, spread over its queue: their errors are alike."""
+MIN_WAIT_S: Final = 60.0
+"""A shorter expected wait is not compared: its relative error means little."""
+
+
+class Expected(NamedTuple):
+    """The wait that a forecast expected of a job, before any correction."""
+
+    at: Seconds
+    p50_s: float
+    p90_s: float
+
+
+class Outcome(NamedTuple):
+    """The time that a job waited, over its expected waits."""
+
+    p50: float
+    p90: float
+
+
+class Calibration:
+    """The outcomes of the latest forecasts, and the forecasts that have none yet."""
+
+    def __init__(self, pending: Mapping[JobId, Expected] | None = None, outcomes: Sequence[Outcome] = ()) -> None:
+        self._pending, self._outcomes = dict(pending or {}), list(outcomes)
+
+    @classmethod
+    def of(cls, record: Mapping[str, Any]) -> Calibration:
+        """Return the calibration of a record."""
+        pending = {job: Expected(*each) for job, each in record.get("pending", {}).items()}
+        return cls(pending, [Outcome(*each) for each in record.get("outcomes", ())])
+
+    def record(self) -> dict[str, Any]:
+        """Return all that it knows, for JSON."""
+        return {"pending": self._pending, "outcomes": self._outcomes}
+
+    def learn(self, state: State) -> None:
+        """Compare with what has happened to the jobs of earlier forecasts."""
+        for job, expected in list(self._pending.items()):
+            known = state.jobs.get(job)
+            start = known.first_start if known is not None else None
+            if known is None or start is not None or known.status in ENDED:
+                del self._pending[job]
+            if start is not None and start >= expected.at:
+                self._outcomes.append(_outcome(expected, start))
+        del self._outcomes[:-MAX_OUTCOMES]
+
+    def expect(self, found: Forecast) -> None:
+        """Keep the waits of some jobs of an uncorrected forecast, to compare them later."""
+        able = [
+            each for each in found.jobs.values() if _is_comparable(each, found.at) and each.job not in self._pending
+        ]
+        for each in able[:: max(math.ceil(len(able) / MAX_NEW), 1)]:
+            assert each.start.p50 is not None
+            assert each.start.p90 is not None
+            self._pending[each.job] = Expected(found.at, each.start.p50 - found.at, each.start.p90 - found.at)
+        while len(self._pending) > MAX_PENDING:
+            del self._pending[next(iter(self._pending))]
+
+    def correct(self, found: Forecast) -> Forecast:
+        """Return the forecast with corrected waits. A job ends as much later as it starts later."""
+        outcomes = [*self._outcomes, *self._overdue(found.at)]
+        if len(self._outcomes) < MIN_OUTCOMES:
+            return found
+        factors = Outcome(
+            _quantile([each.p50 for each in outcomes], 0.5), _quantile([each.p90 for each in outcomes], 0.9)
+        )
+        return replace(found, jobs={job: _corrected(each, found.at, factors) for job, each in found.jobs.items()})
+
+    def _overdue(self, now: Seconds) -> list[Outcome]:
+        """Return the outcomes, so far, of the jobs that wait for longer than their P90: they are wrong already."""
+        return [_outcome(each, now) for each in self._pending.values() if now - each.at > each.p90_s]
+
+
+def _outcome(expected: Expected, start: Seconds) -> Outcome:
+    waited_s = max(start - expected.at, 1.0)
+    return Outcome(waited_s / expected.p50_s, waited_s / expected.p90_s)
+
+
+def _is_comparable(job: JobForecast, now: Seconds) -> bool:
+    start = job.start
+    return start.p50 is not None and start.p90 is not None and start.p50 - now >= MIN_WAIT_S
+
+
+def _quantile(values: Sequence[float], share: float) -> float:
+    """Return the value that a further one stays below with this probability."""
+    return sorted(values)[min(math.ceil(share * (len(values) + 1)), len(values)) - 1]
+
+
+def _corrected(job: JobForecast, now: Seconds, factors: Outcome) -> JobForecast:
+    if job.start.p50 is None:
+        return job
+    p50 = now + (job.start.p50 - now) * factors.p50
+    p90 = None if job.start.p90 is None else max(now + (job.start.p90 - now) * factors.p90, p50)
+    end = Quantiles(_shifted(job.end.p50, job.start.p50, p50), _shifted(job.end.p90, job.start.p90, p90))
+    if end.p50 is not None and end.p90 is not None:
+        end = Quantiles(end.p50, max(end.p50, end.p90))
+    return replace(job, start=Quantiles(p50, p90), end=end)
+
+
+def _shifted(end: Seconds | None, old: Seconds | None, new: Seconds | None) -> Seconds | None:
+    return end if end is None or old is None or new is None else end + new - old
