@@ -37,10 +37,14 @@ class Arrivals:
         self._jobs = [_again(job.job, at) for at, job in enumerate(self._past)]
         self._durations_s = [job.attained_s for job in self._past if job.status == "done"]
 
+    def __bool__(self) -> bool:
+        """Return whether jobs arrive at all."""
+        return bool(self._past and self._durations_s)
+
     def draw(self, draws: random.Random) -> list[TraceJob]:
         """Return one sample of later submissions, in their order. Each has the duration of the job that it repeats;
         one of a job that has not ended has the duration of another one."""
-        if not self._past:
+        if not self:
             return []
         first_s = self._times[0]
         span_s = max(self._now - first_s, 1.0)
@@ -48,7 +52,7 @@ class Arrivals:
         start = bisect_left(self._times, first_s + offset_s)
         known = self._durations_s
         found: list[TraceJob] = []
-        for at in range(len(self._past) if known else 0):
+        for at in range(len(self._past)):
             turn, index = divmod(start + at, len(self._past))
             submit_s = self._now + self._times[index] - first_s - offset_s + turn * span_s
             past = self._past[index]

@@ -12,7 +12,7 @@ from weft.errors import WeftError
 from weft.forecast.arrivals import MIN_PAST, Arrivals
 from weft.forecast.branches import run_branches
 from weft.forecast.present import simulate_from
-from weft.forecast.quantiles import Quantiles, Sampling, forecast, quantiles
+from weft.forecast.quantiles import PROBES, Quantiles, Sampling, forecast, quantiles, run_samples
 from weft.forecast.whatif import Change, what_if
 from weft.model import Deployed, Job, Paused, Ready, Service, Share
 
@@ -135,6 +135,13 @@ def test_a_priority_lets_one_gain_and_another_lose() -> None:
     assert [(each.job, each.before_s, each.after_s) for each in found.lose] == [("b", 100.0, 110.0)]
 
 
+def test_a_held_job_does_not_wait() -> None:
+    rig = waiting_rig()
+    rig.hold("c")
+    found = what_if(rig.scheduler, 0.0, Change(add_nodes=(2,)), sampling=FEW)
+    assert (found.waiting, found.before.unknown, [each.user for each in found.users]) == (1, 0, ["bo"])
+
+
 def test_another_policy_runs_over_the_same_times() -> None:
     rig = waiting_rig()
     other = Rig("sjf")
@@ -164,6 +171,35 @@ def test_the_recent_past_repeats_with_its_durations() -> None:
     assert not {each.job.id for each in later} & set(rig.state.jobs)
     rig.submit(Job("x", 1, declared_s=5.0))
     assert forecast(rig.scheduler, rig.now, FEW).jobs["x"].end.p50 is not None
+
+
+@pytest.mark.parametrize("matter", [True, False])
+def test_arrivals_run_on_only_if_they_matter_in_the_first_samples(matter: bool) -> None:
+    def run(number: int, *, arrive: bool) -> bytes:
+        return b"%d %d" % (number, arrive and (matter or number >= PROBES))
+
+    found = run_samples(run, Sampling(samples=6), may_arrive=True)
+    assert found == [b"%d %d" % (number, matter) for number in range(6)]
+    assert run_samples(run, Sampling(samples=1), may_arrive=False) == [b"0 0"]
+
+
+@pytest.mark.parametrize(("policy", "later"), [("fifo", False), ("sjf", True)])
+def test_short_arrivals_delay_a_long_job_where_they_may_pass_it(policy: str, later: bool) -> None:
+    rig = Rig(policy, [node(gpus=1)])
+    for at in range(MIN_PAST):
+        rig.submit(Job(str(at), 1, user="ada", declared_s=9.0))
+        rig.settle()
+        rig.later(9.0)
+        rig.exit(str(at))
+        rig.later(1.0)
+    for name, length_s in (("run", 60.0), ("long", 500.0)):
+        rig.submit(Job(name, 1, user="bo", declared_s=length_s))
+        rig.settle()
+    alone = forecast(rig.scheduler, rig.now, Sampling(samples=4, arrivals=False)).jobs["long"].start.p50
+    found = forecast(rig.scheduler, rig.now, Sampling(samples=4)).jobs["long"].start.p50
+    assert alone is not None
+    assert found is not None
+    assert (found > alone) == later
 
 
 def test_a_short_past_says_nothing_about_arrivals() -> None:
