@@ -59,6 +59,11 @@ class EasyBackfill:
                 return False
         return self._start_meanwhile(jobs, shape, share)
 
+    def keeps_out(self, shape: Shape) -> bool:
+        """Return whether `start` fails for all jobs of the shape: only reserved GPUs are left for it, for an unknown
+        time. Most of a long queue is in this state, so the walk asks first."""
+        return self._until == NEVER and shape in self._outside and shape not in self.hopeless
+
     def _let_wait(self, job: JobState, shape: Shape) -> None:
         """Make the job, which does not fit, the head, unless it needs more than the nodes have."""
         self.hopeless.add(shape)
@@ -174,12 +179,13 @@ class BackfillPass:
         """Start the job if it fits and delays no better one; return False where the pass ends."""
         key, tie, job = entry
         easy = self._easy
-        if easy.start((job,), job.shape, job.wanted_share):
-            return True
-        if easy.head is job:
-            self._head_entry, self._patient = (key, tie), easy.is_patient(job, self._state.now)
-        if job.shape in easy.hopeless:
-            self._cursor.fail(job.shape)
+        if not easy.keeps_out(job.shape):
+            if easy.start((job,), job.shape, job.wanted_share):
+                return True
+            if easy.head is job:
+                self._head_entry, self._patient = (key, tie), easy.is_patient(job, self._state.now)
+            if job.shape in easy.hopeless:
+                self._cursor.fail(job.shape)
         self._in_vain += 1
         if self._in_vain > BACKFILL_DEPTH:
             self._stopped_at = key, tie

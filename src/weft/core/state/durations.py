@@ -8,12 +8,15 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Hashable, Sequence
+from functools import lru_cache
 from math import inf
 from typing import Final, NamedTuple
 
 from weft.core.state.job import JobState
 from weft.model import Job, Seconds
 
+MAX_KINDS: Final = 8192
+"""The names whose kinds are kept: backfill asks for those of all waiting jobs at each pass."""
 MAX_SAMPLES: Final = 256
 """The latest durations of a kind of jobs that are kept one by one."""
 
@@ -29,6 +32,9 @@ class DurationRecord(NamedTuple):
     mean_s: float
     longest_s: float
     jobs: int
+
+
+NO_RECORD: Final = DurationRecord(0.0, 0.0, 0)
 
 
 class Durations:
@@ -59,13 +65,18 @@ class Durations:
         return inf if found is None else max(found.longest_s - job.attained_s, 0.0)
 
     def _find(self, kinds: tuple[Hashable, ...]) -> DurationRecord | None:
-        for job, seconds in self._new:
-            for kind in kinds_of(job):
-                mean_s, longest_s, jobs = self._records.get(kind, (0.0, 0.0, 0))
-                mean_s += (seconds - mean_s) / (jobs + 1)
-                self._records[kind] = DurationRecord(mean_s, max(longest_s, seconds), jobs + 1)
-        self._new.clear()
-        return next((self._records[kind] for kind in kinds if kind in self._records), None)
+        records = self._records
+        if self._new:
+            for job, seconds in self._new:
+                for kind in kinds_of(job):
+                    mean_s, longest_s, jobs = records.get(kind, NO_RECORD)
+                    mean_s += (seconds - mean_s) / (jobs + 1)
+                    records[kind] = DurationRecord(mean_s, max(longest_s, seconds), jobs + 1)
+            self._new.clear()
+        for kind in kinds:
+            if (found := records.get(kind)) is not None:
+                return found
+        return None
 
 
 class DriftBlock:
@@ -126,6 +137,10 @@ class DurationSamples:
 
 def kinds_of(job: Job) -> tuple[Hashable, ...]:
     """Return the groups of jobs that a job belongs to, the most similar first."""
-    name = job.name or (job.profile.model if job.profile else "")
+    return _kinds(job.user, job.name or (job.profile.model if job.profile else ""), job.gpus)
+
+
+@lru_cache(MAX_KINDS)
+def _kinds(user: str, name: str, gpus: int) -> tuple[Hashable, ...]:
     stem = "".join(letter for letter in name.lower() if letter.isalpha())
-    return (job.user, stem, job.gpus), (job.user, stem), (job.user,), ()
+    return (user, stem, gpus), (user, stem), (user,), ()
