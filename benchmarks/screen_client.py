@@ -53,7 +53,7 @@ class PlayedSource:
     def job(self, job: str) -> JobDetailView:
         raise Refused(job)
 
-    def explain(self, job: str) -> ExplainView:
+    def explain(self, job: str, *, forecast: bool = False) -> ExplainView:  # noqa: ARG002
         raise Refused(job)
 
     def change(self, verb: str, jobs: Sequence[str], settings: dict[str, str]) -> Outcome:

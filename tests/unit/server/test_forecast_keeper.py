@@ -25,7 +25,7 @@ class Kept:
         (only,) = grid(1, 1)
         with open_journal(self.url) as journal:
             journal.append(NodeJoined(NOW, only), Submitted(NOW, Job("1", 1, declared_s=60.0)))
-            journal.append(Start(NOW, "1", 1, ((only.id, (0,)),)))  # type: ignore[arg-type]
+            journal.append(Start(NOW, "1", 1, ((only.id, (0,)),)))
             journal.append(Submitted(NOW, Job("2", 1, declared_s=60.0)))
         self.keeper = ForecastKeeper(self.url, Settings, lambda: self.now)
 
