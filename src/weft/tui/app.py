@@ -123,7 +123,8 @@ class Top(JobActions, App[None]):
     def on_unmount(self) -> None:
         self.source.stop()
 
-    def on_resize(self, _event: events.Resize) -> None:
+    def on_resize(self, event: events.Resize) -> None:
+        self._fit_side(event.size.width)
         self._drawn.clear()
         self.call_after_refresh(self._draw)
 
@@ -267,11 +268,17 @@ class Top(JobActions, App[None]):
         shown = SHOWN[PAGES[at]]
         for name in ("gpus", "queue", "nodes", "services", "weaves", "events"):
             self.query_one(f"#{name}").set_class(name not in shown, "hidden")
-        self.query_one("#side").set_class(self.size.width >= WIDE and "queue" in shown, "shown")
+        self._fit_side(self.size.width)
         self.query_one("#gpus").set_class("queue" not in shown, "page")
         self.query_one(f"#{shown[-1]}").focus()
         self._drawn.clear()
         self.call_after_refresh(self._draw)
+
+    def _fit_side(self, width: int) -> None:
+        """Show the column at the side where the screen is wide enough for it; another screen may cover the panes."""
+        shown = width >= WIDE and "queue" in SHOWN[PAGES[self._page]]
+        for side in self.screen_stack[0].query("#side"):
+            side.set_class(shown, "shown")
 
     def action_help(self) -> None:
         self.push_screen(Page("keys", help_lines(simulated=self.source.simulated)))

@@ -134,6 +134,25 @@ def test_a_resize_never_breaks_it() -> None:
     sit(play)
 
 
+def test_the_side_column_follows_the_width() -> None:
+    async def play(seat: Seat) -> None:
+        base = seat.app.screen_stack[0]
+        side, main = base.query_one("#side"), base.query_one("#main")
+        for width, shown in ((80, False), (200, True), (80, False), (149, False), (150, True)):
+            await seat.pilot.resize_terminal(width, 40)
+            await seat.until(lambda shown=shown: side.display == shown)  # type: ignore[misc]
+            await seat.until(lambda width=width: main.size.width + side.size.width == width)  # type: ignore[misc]
+            assert (side.size.width > 0) == shown
+        await seat.press("4")  # a page without the queue
+        assert not side.display
+        await seat.press("1", "enter")
+        await seat.pilot.resize_terminal(80, 24)
+        await seat.press("escape")
+        await seat.until(lambda: main.size.width == 80)
+
+    sit(play, size=(200, 60))
+
+
 def test_changes_appear_and_the_cursor_stays_on_its_job() -> None:
     async def play(seat: Seat) -> None:
         await seat.press("down", "down")
