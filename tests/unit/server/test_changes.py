@@ -7,7 +7,20 @@ from collections.abc import Mapping, Sequence
 from support.builders import grid
 from weft.core.scheduler import Scheduler
 from weft.core.state.job import JobState
-from weft.model import Cancelled, Exited, Held, Job, JobId, NodeId, NodeJoined, NodeLost, Seconds, Submitted
+from weft.model import (
+    Cancelled,
+    Cordoned,
+    Exited,
+    Held,
+    Job,
+    JobId,
+    NodeId,
+    NodeJoined,
+    NodeLost,
+    Seconds,
+    Submitted,
+    Uncordoned,
+)
 from weft.plugins import registry
 from weft.server.changes import rows as limits
 from weft.server.changes.rows import ChangeBuilder, Readings
@@ -16,6 +29,7 @@ from weft.server.gpu_numbers import GpuNumbers
 from weft.server.inventory import GpuUsage, NodeConnection
 from weft.wire.views.changes import ChangesView
 from weft.wire.views.jobs import ProgressView
+from weft.wire.views.live_rows import LiveRows
 from weft.wire.views.services import ServiceView
 from weft.wire.views.weaves import WeaveView
 
@@ -137,6 +151,23 @@ def test_a_lost_node_leaves() -> None:
     found = desk.changes()
     assert found.left == [node]
     assert not found.gpus
+
+
+def test_a_lost_node_that_is_still_listed_stays_on_every_screen() -> None:
+    desk, rows = Desk(nodes=2), LiveRows()
+    for page in desk.builder.snapshot():
+        rows.take(page)
+    rows.take(desk.changes(slow=True))
+    desk.happen(NodeLost(1.0, "n1"))
+    rows.take(desk.changes(slow=True))
+    assert {name: node.alive for name, node in rows.nodes.items()} == {"n0": True, "n1": False}
+    desk.happen(Cordoned(2.0, "n1", "admin"))
+    rows.take(desk.changes())
+    rows.take(desk.changes(slow=True))
+    desk.happen(Uncordoned(3.0, "n1", "admin"))
+    rows.take(desk.changes(slow=True))
+    assert {name: node.alive for name, node in rows.nodes.items()} == {"n0": True, "n1": False}
+    assert {node for node, _ in rows.gpus} == {"n0"}
 
 
 def test_a_burst_is_cut_short() -> None:

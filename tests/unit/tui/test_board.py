@@ -68,6 +68,9 @@ def test_a_node_that_left_takes_its_gpus_with_it() -> None:
     board = board_of(ChangesView(now=NOW, gpus=gpus, nodes=[NodeView(node="n1"), NodeView(node="n2")]))
     board.apply(ChangesView(now=NOW, left=["n1"]), 1.0)
     assert list(board.gpus) == [("n2", 0)]
+    assert list(board.nodes) == ["n2"]
+    board.apply(ChangesView(now=NOW, left=["n2"], nodes=[NodeView(node="n2", state="lost")]), 2.0)
+    assert [node.state for node in board.nodes.values()] == ["lost"], "a node that is listed as lost stays"
 
 
 def test_old_ended_jobs_leave_the_screen() -> None:

@@ -116,6 +116,9 @@ class ChangeBuilder:
         gpus = self._gpus_of(state, jobs)
         jobs.update(dict.fromkeys(self._scanned(state)))
         found: dict[str, object] = {}
+        left = [node for node in changed.nodes if (host := state.resources.by_id.get(node)) is None or not host.alive]
+        for node in left:
+            self._nodes.pop(node, None)  # clients drop its row: one that is still listed is sent again
         if slow:
             jobs.update(dict.fromkeys(self._with_progress(state, now)))
             found |= self._look_around(state, jobs, gpus, bool(changed.facts))
@@ -123,7 +126,6 @@ class ChangeBuilder:
             host = state.resources.by_id.get(node)
             if host is not None and host.alive:
                 gpus.update(dict.fromkeys((node, gpu) for gpu in range(len(host.node.gpus))))
-        left = [node for node in changed.nodes if (host := state.resources.by_id.get(node)) is None or not host.alive]
         purged = [job for job in (*changed.purged, *jobs) if job not in state.jobs]
         for job in purged:
             self._statuses.pop(job, None)

@@ -11,11 +11,10 @@ from datetime import datetime
 from typing import Final
 
 from weft.model.status import ENDED
-from weft.wire.views.changes import ChangesView, CountsView, EventView, apply_to_gpus
+from weft.wire.views.changes import ChangesView, EventView
 from weft.wire.views.jobs import JobView
-from weft.wire.views.nodes import GpuView, NodeView
-from weft.wire.views.services import ServiceView
-from weft.wire.views.weaves import WeaveView
+from weft.wire.views.live_rows import LiveRows
+from weft.wire.views.nodes import GpuView
 
 MAX_ENDED: Final = 500
 """Ended jobs that stay on the screen."""
@@ -23,21 +22,18 @@ MAX_EVENTS: Final = 1000
 MAX_USAGE: Final = 240
 """Samples of the use of all GPUs."""
 SAMPLE_S: Final = 2.0
-MAX_SERIES: Final = 240
-"""Samples of a metric."""
+PARTS: Final = {
+    "counts": ("counts",), "gpus": ("gpus", "readings", "left"), "nodes": ("nodes", "left"), "services": ("services",),
+    "weaves": ("weaves",),
+}  # fmt: skip
+"""The parts of a message that change what is drawn."""
 
 
-class Board:
+class Board(LiveRows):
     def __init__(self) -> None:
+        super().__init__()
         self.jobs: dict[str, JobView] = {}
-        self.gpus: dict[tuple[str, int], GpuView] = {}
-        self.nodes: dict[str, NodeView] = {}
-        self.services: list[ServiceView] = []
-        self.weaves: list[WeaveView] = []
         self.events: deque[EventView] = deque(maxlen=MAX_EVENTS)
-        self.counts = CountsView()
-        self.now = 0.0
-        """The time of the last message, by the clock of the scheduler."""
         self.received_at = 0.0
         """When that message came, by the clock of the screen."""
         self.ranks: dict[str, int] = {}
@@ -56,21 +52,15 @@ class Board:
         if changes.reset:
             self._reset()
         self.is_empty = False
-        self.now, self.received_at = changes.now, received_at
-        if changes.counts is not None:
-            self.counts = changes.counts
-            self._raise("counts")
+        self.received_at = received_at
+        self.take(changes)
+        for name, parts in PARTS.items():
+            if any(getattr(changes, part) is not None for part in parts):
+                self._raise(name)
         if changes.order is not None:
             self.ranks = {job: rank for rank, job in enumerate(changes.order)}
             self._raise("jobs")
         self._put_jobs(changes.jobs or (), changes.purged or ())
-        self._put_gpus(changes)
-        self._put_nodes(changes)
-        for name in ("services", "weaves"):
-            rows = getattr(changes, name)
-            if rows is not None:
-                setattr(self, name, list(rows))
-                self._raise(name)
         self._put_events(changes)
         self._sample()
 
@@ -87,9 +77,8 @@ class Board:
     # ---- parts of a message
 
     def _reset(self) -> None:
-        for rows in (self.jobs, self.gpus, self.nodes, self.since, self.ranks):
+        for rows in (self.jobs, self.since, self.ranks):
             rows.clear()
-        self.services, self.weaves = [], []
         self._ended.clear()
         for name in self.versions:
             self._raise(name)
@@ -121,18 +110,6 @@ class Board:
         self._ended.discard(name)
         return self.jobs.pop(name, None) is not None
 
-    def _put_gpus(self, changes: ChangesView) -> None:
-        if not changes.gpus and not changes.readings and not changes.left:
-            return
-        apply_to_gpus(changes, self.gpus)
-        self._raise("gpus")
-
-    def _put_nodes(self, changes: ChangesView) -> None:
-        for node in changes.nodes or ():
-            self.nodes[node.node] = node
-        if changes.nodes or changes.left:
-            self._raise("nodes")
-
     def _put_events(self, changes: ChangesView) -> None:
         if not changes.events:
             return
@@ -152,12 +129,12 @@ class Board:
     # ---- totals
 
     def busy_part(self) -> float:
-        return sum(bool(gpu.jobs) for gpu in self.gpus.values()) / max(len(self.gpus), 1)
+        return self.busy() / max(len(self.gpus), 1)
 
     def mean_utilisation(self) -> float | None:
         """Return the mean utilisation as a part; None: no driver reports any."""
-        found = [gpu.utilisation for gpu in self.gpus.values() if gpu.utilisation is not None]
-        return sum(found) / len(found) / 100 if found else None
+        found = self.utilisation()
+        return None if found is None else found / 100
 
     def memory_part(self) -> float:
         """Return the part of the GPU memory that is used, or reserved where no driver reports."""

@@ -12,10 +12,9 @@ from typing import Any, Final
 from weft.web.live.job_table import JobRowView, JobTable
 from weft.web.live.samples import PERIOD_S, Sample, Samples, ServiceHistory, ServiceSample, Usage
 from weft.wire.views.base import View, extend_view, members
-from weft.wire.views.changes import ChangesView, CountsView, EventView, apply_to_gpus
-from weft.wire.views.nodes import GpuView, NodeView
-from weft.wire.views.services import ServiceView
-from weft.wire.views.weaves import WeaveView
+from weft.wire.views.changes import ChangesView, EventView
+from weft.wire.views.live_rows import LiveRows
+from weft.wire.views.nodes import GpuView
 
 MAX_EVENTS: Final = 200
 MAX_SERVICES: Final = 500
@@ -26,18 +25,12 @@ Latencies = dict[str, tuple[float | None, float | None]]
 """The median and the 95 % quantile of the latency of each service, in seconds."""
 
 
-class Board:
+class Board(LiveRows):
     def __init__(self, table: JobTable) -> None:
+        super().__init__()
         self.table = table
-        self.counts = CountsView()
-        self.now = 0.0
-        """The scheduler's clock at the last message; 0: none has come."""
         self.error = ""
         """Why the scheduler cannot be reached; empty: it can."""
-        self.gpus: dict[tuple[str, int], GpuView] = {}
-        self.nodes: dict[str, NodeView] = {}
-        self.services: list[ServiceView] = []
-        self.weaves: list[WeaveView] = []
         self.events: deque[EventView] = deque(maxlen=MAX_EVENTS)
         self.samples, self.usage = Samples(), Usage()
         self.service_history: dict[str, ServiceHistory] = {}
@@ -45,21 +38,9 @@ class Board:
 
     def apply(self, changes: ChangesView) -> dict[str, bytes]:
         """Take the changes, and return the messages for browsers by topic."""
-        if changes.reset:
-            self.gpus.clear()
-            self.nodes.clear()
-        self.now, self.error = changes.now, ""
-        if changes.counts is not None:
-            self.counts = changes.counts
-        apply_to_gpus(changes, self.gpus)
-        for node in changes.nodes or ():
-            self.nodes[node.node] = node
-        for name in changes.left or ():
-            self.nodes.pop(name, None)
-        if changes.services is not None:
-            self.services = list(changes.services)[:MAX_SERVICES]
-        if changes.weaves is not None:
-            self.weaves = list(changes.weaves)
+        self.take(changes)
+        self.error = ""
+        del self.services[MAX_SERVICES:]
         self.events.extend(changes.events or ())
         self._sample()
         return self._messages(changes)
@@ -77,14 +58,6 @@ class Board:
             "busy": self.busy(),
             "gpus": len(self.gpus),
         }
-
-    def busy(self) -> int:
-        return sum(bool(gpu.jobs) for gpu in self.gpus.values())
-
-    def utilisation(self) -> float | None:
-        """Return the mean utilisation in percent; None: no driver reports it."""
-        found = [gpu.utilisation for gpu in self.gpus.values() if gpu.utilisation is not None]
-        return sum(found) / len(found) if found else None
 
     # ---- parts of a message
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
-from weft.wire.views.base import Answer, View, extend_view, field
+from weft.wire.views.base import Answer, View, field
 from weft.wire.views.jobs import JobView
 from weft.wire.views.nodes import GpuView, NodeView
 from weft.wire.views.services import ServiceView
@@ -64,7 +64,7 @@ class ChangesView(Answer):
     """By node: GPU, used memory and utilisation, of GPUs whose usage has changed."""
     nodes: Sequence[NodeView] | None = None
     left: Sequence[str] | None = None
-    """Nodes that are gone, and their GPUs."""
+    """Nodes that are gone, and their GPUs. A node that is still listed as lost is among the next `nodes` again."""
     services: Sequence[ServiceView] | None = None
     """All services."""
     weaves: Sequence[WeaveView] | None = None
@@ -72,18 +72,3 @@ class ChangesView(Answer):
     events: Sequence[EventView] | None = None
     missed_events: int | None = None
     """Events that were left out because there were too many."""
-
-
-def apply_to_gpus(changes: ChangesView, gpus: dict[tuple[str, int], GpuView]) -> None:
-    """Bring rows of GPUs, by node and number, up to date."""
-    for gpu in changes.gpus or ():
-        gpus[gpu.node, gpu.gpu] = gpu
-    for node, rows in (changes.readings or {}).items():
-        for number, used_mb, utilisation in rows:
-            known = gpus.get((node, number))
-            if known is not None:
-                usage = {"used_mb": used_mb, "utilisation": utilisation}
-                gpus[node, number] = extend_view(GpuView, known, usage)
-    for node in changes.left or ():
-        for key in [key for key in gpus if key[0] == node]:
-            del gpus[key]
