@@ -7,15 +7,18 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from weft.errors import InputError
+
+if TYPE_CHECKING:
+    from weft.inputs.yaml import YamlValue
 
 Check = Callable[[str, str], str]
 """Takes the path and the text of a file, raises if it is wrong, and returns what it holds."""
 HINT: Final = (
-    "Weft reads task files, batch scripts, services, clusters, traces, journals, the targets of messages, configs; "
-    "--kind says which this is"
+    "Weft reads task files, batch scripts, sweeps, services, clusters, teams, traces, journals, the targets of "
+    "messages, configs; --kind says which this is"
 )
 
 
@@ -41,6 +44,19 @@ def _tasks(path: str, _text: str) -> str:
         if not spec.command:
             raise InputError("no command", where=task.where(), hint="add command: to the task")
     return _count(len(tasks), "task")
+
+
+def _sweep(path: str, _text: str) -> str:
+    from weft.sweeps.parameter_files import read_parameters
+
+    rows = read_parameters(path)
+    return f"{_count(len(rows), 'trial')} of {', '.join(rows[0])}"
+
+
+def _teams(path: str, _text: str) -> str:
+    from weft.teams.file import read_teams
+
+    return _count(len(read_teams(path)), "team")
 
 
 def _script(path: str, _text: str) -> str:
@@ -132,10 +148,12 @@ KINDS: Final = (
     Kind("services", _services, frozenset({"services"})),
     Kind("service", _service, frozenset({"service", "run", "llm"})),
     Kind("targets", _targets, frozenset({"targets"})),
+    Kind("teams", _teams, frozenset({"teams"})),
     Kind("tasks", _tasks, frozenset({"tasks", "command", "params"})),
     Kind("project", _project),
     Kind("config", _config, frozenset({"scheduler", "shared", "sharing"})),
     Kind("script", _script),
+    Kind("sweep", _sweep),
     Kind("trace", _trace),
     Kind("journal", _journal),
 )
@@ -157,9 +175,21 @@ def recognise(path: str, text: str) -> Kind:
         return BY_NAME["journal"]
     if first.startswith(CLUSTER_COLUMNS):
         return BY_NAME["cluster"]
-    if path.removesuffix(".gz").endswith((".csv", ".jsonl")):
+    name = path.removesuffix(".gz")
+    if name.endswith(".jsonl"):
         return BY_NAME["trace"]
+    if name.endswith(".csv"):
+        return BY_NAME["trace" if _has_trace_columns(path, text) else "sweep"]
     return _by_keys(path, text)
+
+
+def _has_trace_columns(path: str, text: str) -> bool:
+    """Return whether a table looks like a trace, maybe with mistakes. The columns of a sweep have any names."""
+    from weft.inputs.csv import parse_table
+    from weft.sim.traces.formats import all_formats
+
+    columns = set(parse_table(text, path).columns)
+    return any(known.mark in columns or len(columns.intersection(known.required)) > 1 for known in all_formats())
 
 
 def _by_keys(path: str, text: str) -> Kind:
@@ -167,14 +197,34 @@ def _by_keys(path: str, text: str) -> Kind:
 
     root = parse_yaml(text.replace("\t", " "), path)
     if root.is_list:
-        return BY_NAME["tasks"]
+        return BY_NAME["sweep" if _is_trial_list(root) else "tasks"]
     keys = set(root.mapping("a file").entries) if root.is_mapping else set[str]()
     found = next((kind for kind in KINDS if kind.keys & keys), None)
     if found is not None:
         return found
     if keys & _task_keys():
         return BY_NAME["tasks"]
+    if root.is_mapping and any(_has_several_values(value) for value in root.mapping("a file").entries.values()):
+        return BY_NAME["sweep"]
     raise InputError("the kind of this file is not known", where=f"{path}:1", hint=HINT)
+
+
+def _is_trial_list(root: YamlValue) -> bool:
+    """Return whether a list has trials of a sweep: mappings without any key of a task."""
+    rows = [set(item.mapping("a trial").entries) for item in root.items("a list") if item.is_mapping]
+    return any(rows) and not any(row & _task_keys() for row in rows)
+
+
+def _has_several_values(value: YamlValue) -> bool:
+    """Return whether this is a line of a grid: a list, or values such as 0.1,0.01 or 1..5."""
+    from weft.sweeps.parameters import parse_values
+
+    if value.is_list or value.is_mapping:
+        return value.is_list
+    try:
+        return len(parse_values(value.text())) > 1
+    except InputError:
+        return False
 
 
 def _task_keys() -> set[str]:
