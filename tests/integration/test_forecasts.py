@@ -150,7 +150,10 @@ def test_whatif_knows_the_jobs(here: Site) -> None:
 def test_the_history_is_a_trace_and_the_state_a_start(here: Site) -> None:
     found = ask(here, "compare", "--from-live", "--policies", "fifo,srtf")
     assert (found["jobs"], found["gpus"]) == (2, 2)
-    assert [each["finished"] for each in found["policies"]] == [2, 2]
+    assert [each["policy"] for each in found["policies"]] == ["priority:preempts=on", "fifo", "srtf"]
+    assert found["baseline"] == "priority:preempts=on", "the scheduler's policy"
+    assert [each["finished"] for each in found["policies"]] == [2, 2, 2]
+    assert ask(here, "compare", "--from-live", "--policies", "fifo", "--baseline", "fifo")["baseline"] == "fifo"
     assert ask(here, "compare", "--from-live", "--since", "0.000001h", code=2)["error"]["message"].startswith(
         "no ended job"
     )

@@ -70,7 +70,9 @@ def simulate_present(args: argparse.Namespace) -> int:
     from weft.core.metrics.figures import figures as compute
     from weft.forecast.present import simulate_from
 
-    policy = args.policy or _present_policy(args)
+    policy = args.policy or present_policy(args)
+    if not policy:
+        raise InputError("no scheduler runs, so that it has no policy", hint="add --policy NAME")
     found = simulate_from(
         live_history.facts(args.scheduler), policy, args.placement, seed=args.seed, now=time.time()
     )  # fmt: skip
@@ -101,12 +103,12 @@ def simulate_present(args: argparse.Namespace) -> int:
     return 0
 
 
-def _present_policy(args: argparse.Namespace) -> str:
-    """Return the policy of the scheduler."""
+def present_policy(args: argparse.Namespace) -> str:
+    """Return the policy of the scheduler; empty: none runs, and its history is read from the disk."""
     from weft.cli import connection
 
     client = connection.connect_if_running(args.scheduler)
     if client is None:
-        raise InputError("no scheduler runs, so that it has no policy", hint="add --policy NAME")
+        return ""
     with client:
         return client.queue(limit=1).policy or "fifo"

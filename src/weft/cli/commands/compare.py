@@ -36,7 +36,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--policies", metavar="A,B,...", default=POLICIES, help=f"policies to compare (default: {POLICIES})"
     )
-    parser.add_argument("--baseline", metavar="A", help="policy to compare with (default: the best by average JCT)")
+    parser.add_argument(
+        "--baseline",
+        metavar="A",
+        help="policy to compare with (default: the best by average JCT; --from-live: the scheduler's)",
+    )
     parser.add_argument(
         "--out", metavar="DIR", help="write report.html, pictures (PNG and SVG) and summary.json to DIR"
     )
@@ -60,15 +64,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    given = [name.strip() for name in args.policies.split(",") if name.strip()]
-    policies = list(dict.fromkeys(given))
-    for name in policies:
-        if given.count(name) > 1:
-            render.print_message(f"{name} is given {given.count(name)} times; it is compared once")
-    if not policies:
-        raise InputError("no policies to compare", hint=f"for example --policies {POLICIES}")
-    if args.baseline is not None and args.baseline not in policies:
-        raise UnknownName("baseline", args.baseline, policies)
+    policies = _policies(args)
     if args.out is not None:
         _check_out(args)
 
@@ -98,6 +94,26 @@ def run(args: argparse.Namespace) -> int:
     else:
         print_tables(comparison, base, args.color)
     return _report_failures(args, comparison)
+
+
+def _policies(args: argparse.Namespace) -> list[str]:
+    """Return the policies to compare. Those of --from-live begin with the scheduler's, which is the baseline."""
+    given = [name.strip() for name in args.policies.split(",") if name.strip()]
+    policies = list(dict.fromkeys(given))
+    for name in policies:
+        if given.count(name) > 1:
+            render.print_message(f"{name} is given {given.count(name)} times; it is compared once")
+    if not policies:
+        raise InputError("no policies to compare", hint=f"for example --policies {POLICIES}")
+    if args.from_live:
+        from weft.cli.from_live import present_policy
+
+        if present := present_policy(args):
+            policies = list(dict.fromkeys((present, *policies)))
+            args.baseline = args.baseline or present
+    if args.baseline is not None and args.baseline not in policies:
+        raise UnknownName("baseline", args.baseline, policies)
+    return policies
 
 
 def _check_out(args: argparse.Namespace) -> None:
