@@ -93,7 +93,7 @@ def test_every_answer_has_strict_headers(page: Page) -> None:
         policy = headers["content-security-policy"]
         assert "default-src 'none'" in policy
         assert "unsafe" not in policy
-        assert (headers["x-content-type-options"], headers["referrer-policy"]) == ("nosniff", "no-referrer")
+        assert (headers["x-content-type-options"], headers["referrer-policy"]) == ("nosniff", "same-origin")
         assert headers["x-frame-options"] == "DENY"
 
 

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from support.browser import browser, is_installed
+from support.live_cluster import PLAIN, cluster
 from support.local_scheduler import until
 from support.secured_cluster import Gate, free_port, gate
 from support.web_page import Page
@@ -66,6 +68,29 @@ def test_the_page_starts_again_if_it_dies_and_ends_with_its_server(served: Serve
     os.kill(first, signal.SIGKILL)
     until(lambda: _page_pid(gate) not in (0, first))
     until(lambda: page.send("GET", "/healthz").status == 200)
+
+
+@pytest.mark.skipif(
+    not is_installed() and os.environ.get("CI") != "true", reason="chromium or chromedriver is not installed"
+)
+def test_the_log_of_every_rank_can_be_read() -> None:
+    port = free_port()
+    with cluster("n1", "n2", options=(*PLAIN, "--web-port", str(port))) as made, browser() as window:
+        job = made.submit("sh", "-c", "echo rank $WEFT_NODE_RANK speaks", flags=("--gpus", "4"))
+        made.until_status(job, "done")
+        until(lambda: is_listening(Address("127.0.0.1", port)))
+        window.open(f"http://127.0.0.1:{port}/login")
+        window.type("input[name=token]", made.credentials().token)
+        window.click("form button")
+        window.until("document.querySelector('main .stats') !== null")
+        window.open(f"http://127.0.0.1:{port}/jobs/{job}")
+        window.until("document.body.innerText.includes('rank 0 speaks')")
+        ranks = "document.querySelector('select[aria-label=Rank]')"
+        shown = [f"rank {rank}: {node}" for rank, node in enumerate(made.job(job)["last_nodes"])]
+        assert window.run(f"return [...{ranks}.options].map((each) => each.innerText)") == shown
+        assert len(shown) == 2
+        window.run(f"{ranks}.value = 1; {ranks}.dispatchEvent(new Event('change'))")
+        window.until("document.body.innerText.includes('rank 1 speaks')")
 
 
 def _page_pid(gate: Gate) -> int:

@@ -13,8 +13,8 @@ from support.state_checks import check, double_booked
 from weft.core.scheduler import Scheduler
 from weft.engines.process.shim import run_files
 from weft.model import Exited, Fact, JobId, Start, Submitted
+from weft.model.slots import nodes_of
 from weft.plugins.registry import load_placement, load_policy
-from weft.server.nodes.gangs import nodes_of
 
 KILLED = 137
 TOLD = "told"

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable
 from typing import Final
 
-from weft.model.ids import Slots
+from weft.model.ids import NodeId, Slots
 
 Message = tuple[str | Slots, ...]
 """Parts of a message in printed order: text and slots."""
@@ -22,6 +22,11 @@ _NUMBERED: Final = re.compile(r"(.*?)(\d{1,9})", re.ASCII)
 def format_slots(slots: Slots, separator: str = ",") -> str:
     """Return `n1[0,1],n2[0]`; a node without GPUs is its name alone."""
     return separator.join(f"{node}[{','.join(map(str, gpus))}]" if gpus else node for node, gpus in slots)
+
+
+def nodes_of(slots: Slots) -> tuple[NodeId, ...]:
+    """Return the nodes of an allocation in rank order."""
+    return tuple(dict.fromkeys(node for node, _ in slots))
 
 
 def shorten_slots(slots: Slots) -> str:

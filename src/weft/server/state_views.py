@@ -14,7 +14,7 @@ from weft.jobspec import dependencies
 from weft.jobspec.description import describe, jobs_per_gpu, share_of
 from weft.model import WHOLE, JobId, Seconds, Task
 from weft.model.pool import is_of_pool
-from weft.model.slots import Renumber, format_slots
+from weft.model.slots import Renumber, format_slots, nodes_of
 from weft.model.status import ENDED, Reason
 from weft.server.gpu_numbers import GpuNumbers
 from weft.server.inventory import GpuUsage, NodeConnection
@@ -104,6 +104,7 @@ def job_detail(
         comment=task.comment,
         last_gpus=numbers.numbers(job.placed),
         last_place=format_slots(numbers.renumbered(job.placed)) if job.run else "",
+        last_nodes=nodes_of(job.placed) if job.run else (),
         spec=describe(job.job, numbers.number),
     )
 

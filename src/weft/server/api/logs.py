@@ -12,10 +12,10 @@ from weft.engines.process.launch_spec import LOG_CAP_BYTES
 from weft.engines.process.output.logs import RUNS_KEPT, LogPart
 from weft.errors import NotFound
 from weft.model import JobId
+from weft.model.slots import nodes_of
 from weft.server.auth.identity import Caller, check_owner
 from weft.server.controller import Controller
 from weft.server.jobs.job_refs import resolve_one
-from weft.server.nodes.gangs import nodes_of
 from weft.wire.messages import LogChunk, LogsRequest
 
 POLL_S: Final = 0.2

@@ -17,10 +17,10 @@ import grpc
 from weft.core.state.job import JobState
 from weft.errors import InputError, NotFound, Refused, WeftError
 from weft.model import NodeId
+from weft.model.slots import nodes_of
 from weft.server.auth.identity import caller, check_owner
 from weft.server.controller import Controller
 from weft.server.jobs.job_refs import resolve_one
-from weft.server.nodes.gangs import nodes_of
 from weft.server.rpc.errors import abort
 from weft.server.rpc.handlers import handler
 from weft.wire import messages as m

@@ -11,8 +11,8 @@ from weft.engines.process.launch_spec import is_valid_job_id
 from weft.engines.process.output.logs import MISSING, RUNS_KEPT, LogPart
 from weft.errors import InputError
 from weft.model import JobId, NodeId, Start
+from weft.model.slots import nodes_of
 from weft.server.backends.base import Host
-from weft.server.nodes.gangs import nodes_of
 from weft.server.nodes.log_requests import LogRequests
 from weft.server.nodes.log_tails import LogTails
 from weft.server.nodes.registry import NodeRegistry

@@ -17,6 +17,7 @@ from weft.engines.background import TaskSet
 from weft.engines.process import lease
 from weft.journal.postgres.blobs import BlobTable
 from weft.model import Continued, Event, JobId, NodeId, Resumed, Seconds, Start, Suspended
+from weft.model.slots import nodes_of
 from weft.plugins import registry as plugins
 from weft.server.backends.agent_inventory import AgentInventory
 from weft.server.backends.agent_logs import AgentLogs
@@ -25,7 +26,6 @@ from weft.server.gpu_numbers import GpuNumbers
 from weft.server.jobs.admission import ClusterRules
 from weft.server.jobs.checkpoints import Checkpoints
 from weft.server.jobs.quotas import Quotas
-from weft.server.nodes.gangs import nodes_of
 from weft.server.nodes.outbox import Reply
 from weft.server.nodes.registry import NodeRegistry
 from weft.server.nodes.run_messages import stop_run, suspend_run

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from weft.model import Decision, Event, Exited, Fact, JobId, Purged, Seconds, Slots, Start
-from weft.model.slots import format_slots
+from weft.model.slots import format_slots, nodes_of
 from weft.server.gpu_numbers import GpuNumbers
 from weft.wire.views.jobs import RunView
 from weft.wire.views.timestamps import iso
@@ -74,7 +74,7 @@ def _view(run: _Run, numbers: GpuNumbers) -> RunView:
     end = run.exit
     return RunView(
         run=run.run, started=run.started_at, ended=end.at if end else None,
-        place=format_slots(numbers.renumbered(run.slots)), outcome=end.how if end else "",
-        code=end.code if end else None, why=end.why if end else "",
+        place=format_slots(numbers.renumbered(run.slots)), nodes=nodes_of(run.slots),
+        outcome=end.how if end else "", code=end.code if end else None, why=end.why if end else "",
         started_at=iso(run.started_at), ended_at=iso(end.at if end else None),
     )  # fmt: skip

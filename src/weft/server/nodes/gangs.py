@@ -14,7 +14,8 @@ from weft.core.state.job import JobState
 from weft.engines.process.events import RunExited
 from weft.engines.process.exit_rules import FIRST_DELAY_S, MAX_DELAY_S, exit_event, outcome
 from weft.engines.process.rendezvous import detect_launcher
-from weft.model import Exited, JobId, NodeId, Seconds, Slots, Task
+from weft.model import Exited, JobId, NodeId, Seconds, Task
+from weft.model.slots import nodes_of
 from weft.wire.runs import TORN
 
 NOT_BEGUN: Final = frozenset({"never-started", "port-taken"})
@@ -24,11 +25,6 @@ NOT_BEGUN: Final = frozenset({"never-started", "port-taken"})
 def is_clean(end: RunExited) -> bool:
     """Return whether the part did its work."""
     return outcome(end) == "done"
-
-
-def nodes_of(slots: Slots) -> tuple[NodeId, ...]:
-    """Return the nodes of an allocation in rank order."""
-    return tuple(dict.fromkeys(node for node, _ in slots))
 
 
 def parts_of(job: JobState) -> tuple[NodeId, ...]:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from weft.core.state.job import JobState
 from weft.jobspec.fields import CARRIED
 from weft.model import WHOLE, Health, Job, JobId, NodeId, Task
-from weft.server.nodes.gangs import nodes_of
+from weft.model.slots import nodes_of
 from weft.server.nodes.registered_node import RegisteredNode
 from weft.wire.convert import put
 from weft.wire.messages import GangMember, ReplicaHealth, SchedulerMessage, StartRun, StopRun, SuspendRun, Weave

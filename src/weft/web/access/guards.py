@@ -1,7 +1,8 @@
 """Checks of every request before a page sees it, and the headers of every answer.
 
 The host is checked because a web page elsewhere can point one of its names at this address (DNS rebinding). The origin
-is checked because a page elsewhere can make a browser send requests with this page's cookie.
+is checked because a page elsewhere can make a browser send requests with this page's cookie. The referrer policy is
+`same-origin`: under `no-referrer`, browsers send forms with `Origin: null`, and no user could log in with a token.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ HEADERS: Final = {
     "Content-Security-Policy": CSP,
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
-    "Referrer-Policy": "no-referrer",
+    "Referrer-Policy": "same-origin",
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
     "Permissions-Policy": "camera=(), geolocation=(), microphone=()",

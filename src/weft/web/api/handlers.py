@@ -182,8 +182,9 @@ class Handlers:
             job=_job_id(request), run=given.whole("run", 0, 0, 1 << 31), rank=given.whole("rank", 0, 0, 1 << 20),
             offset=given.whole("offset", 0, 0, MAX_OFFSET), lines=given.whole("lines", 0, 0, MAX_LINES),
         )  # fmt: skip
+        until = given.whole("until", MAX_OFFSET, wanted.offset, MAX_OFFSET)
         given.done()
-        return answer(await self._calls.run(lambda: logs.read_part(who.client, wanted)))
+        return answer(await self._calls.run(lambda: logs.read_part(who.client, wanted, until)))
 
     async def log_search(self, request: Request) -> Response:
         who, given = self._access.session(request), Params(request)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import time
 from collections.abc import Generator, Sequence
 from contextlib import closing
@@ -17,6 +18,17 @@ MAX_SEARCH_S: Final = 10.0
 MAX_MATCHES: Final = 200
 MAX_LINE_CHARS: Final = 500
 MAX_NOTES: Final = 5
+KEEP_LENGTH: Final = "weft-keep-length"
+"""Decodes each byte that is not UTF-8 as one "?": the page counts positions in the log by the bytes of the text."""
+
+
+def _keep_length(error: UnicodeError) -> tuple[str, int]:
+    if not isinstance(error, UnicodeDecodeError):
+        raise error
+    return "?" * (error.end - error.start), error.end
+
+
+codecs.register_error(KEEP_LENGTH, _keep_length)
 
 
 class LogPartView(View):
@@ -39,8 +51,8 @@ class LogMatchesView(View):
     """True: the rest was not searched."""
 
 
-def read_part(client: Client, request: m.LogsRequest) -> LogPartView:
-    """Return the next part of a log, up to the end of a line."""
+def read_part(client: Client, request: m.LogsRequest, until: int) -> LogPartView:
+    """Return the next part of a log, up to the end of a line, or up to the position `until`."""
     text, start, more = bytearray(), request.offset, False
     notes: list[str] = []
     with closing(_chunks(client, request)) as chunks:
@@ -52,14 +64,14 @@ def read_part(client: Client, request: m.LogsRequest) -> LogPartView:
             if not text:
                 start = chunk.offset
             text += chunk.text
-            if len(text) >= PART_BYTES:
+            if len(text) >= min(PART_BYTES, until - start):
                 more = True
                 break
-    kept = bytes(text[:PART_BYTES])
+    kept = bytes(text[: max(min(PART_BYTES, until - start), 0)])
     cut = kept.rfind(b"\n") + 1
-    if more and cut:
+    if more and cut and start + len(kept) < until:
         kept = kept[:cut]
-    return LogPartView(start, start + len(kept), kept.decode("utf-8", "replace"), more, notes)
+    return LogPartView(start, start + len(kept), kept.decode("utf-8", KEEP_LENGTH), more, notes)
 
 
 def search(client: Client, request: m.LogsRequest, wanted: str) -> LogMatchesView:

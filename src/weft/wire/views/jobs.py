@@ -105,6 +105,8 @@ class RunView(View):
     started_at: str | None = None
     """The same times in ISO 8601."""
     ended_at: str | None = None
+    nodes: Sequence[str] = ()
+    """Its nodes in the order of the ranks: each has a log."""
 
 
 class JobView(View):
@@ -204,6 +206,8 @@ class JobDetailView(JobView):
     comment: str = ""
     last_gpus: Sequence[int] = ()
     last_place: str = ""
+    last_nodes: Sequence[str] = ()
+    """The nodes of its last run in the order of the ranks."""
     spec: Mapping[str, Any] = field(default_factory=dict)
     """The fields of the job by their keys, as a task file has them."""
     misplaced: Sequence[int] | None = None

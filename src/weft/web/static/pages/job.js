@@ -151,7 +151,7 @@ export default {
 
     draw();
     lookAhead();
-    const log = logViewer(page, { ...job }, job.runs ?? []);
+    const log = logViewer(page, { ...job });
     root.append(h("nav", { class: "crumbs", "aria-label": "Path" }, h("a", { href: "/jobs" }, "Jobs"), " / ", job.id), title,
       h("div", { class: "job-grid" }, h("div", { class: "stack" }, above, panel("Log", log.element)), aside));
     let stale = false;
