@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -97,6 +98,33 @@ def test_progress_reaches_whoever_asks(here: Cluster) -> None:
     until(lambda: ((here.job(job).get("progress") or {}).get("step") or 0) > 5)
     assert here.job(job)["progress"]["total"] == 400
     here.weft("cancel", job, "-y")
+
+
+@pytest.mark.parametrize("reported", ["before", "while"])
+def test_the_last_metrics_of_a_run_that_ends_without_a_server_are_kept(here: Cluster, reported: str) -> None:
+    """The metrics were reported before the server was killed, or while it was away; the run ends while it is away."""
+    go = here.root / f"go-metrics-{reported}"
+    report = "train.progress(7, 10, loss=0.25)"
+    early, late = (report, "pass") if reported == "before" else ("train.progress(1, 10, loss=9.0)", report)
+    job = here.submit(
+        sys.executable, "-uc",
+        f"import os, time\nfrom weft import train\n{early}\nprint('up', os.getpid())\n"
+        f"while not os.path.exists({str(go)!r}): time.sleep(0.05)\n{late}\n",
+    )  # fmt: skip
+    until(lambda: (here.job(job).get("progress") or {}).get("metrics"))
+    (node,) = here.where(job)
+    here.says(node, job, "up")
+    pid = int((here.run_folder(node, job) / "output.log").read_text().split()[1])
+    here.kill9("server")
+    go.touch()
+    until(lambda: not Path(f"/proc/{pid}").exists())
+    here.serve()
+    found = here.until_status(job, "done")
+    assert (found["run"], found["progress"]["step"], found["progress"]["metrics"]) == (1, 7, {"loss": 0.25})
+    assert found["series"] == {"loss": [0.25]}, "the report came once"
+    here.kill9("server")
+    here.serve()
+    assert here.job(job)["progress"]["metrics"] == {"loss": 0.25}, "the journal has it"
 
 
 @pytest.mark.parametrize("who", ["worker", "server", "both"])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any, Final
 
 from weft.wire.messages import AgentMessage, Progress
@@ -14,17 +14,25 @@ MAX_REPORT_CHARS: Final = 64 << 10
 
 
 class ProgressQueue:
-    """The latest unsent report of each run. Times come from one monotonic clock."""
+    """The latest report of each run, sent or not. Times come from one monotonic clock."""
 
     def __init__(self, is_known: Callable[[RunKey], bool]) -> None:
         self._is_known = is_known
-        self._unsent: dict[RunKey, dict[str, Any]] = {}
+        self._latest: dict[RunKey, dict[str, Any]] = {}
+        self._unsent: dict[RunKey, None] = {}
         self._sent_at: dict[RunKey, float] = {}
 
     def add(self, body: dict[str, Any]) -> None:
         key = str(body["job"]), int(body["run"])
         if self._is_known(key):
-            self._unsent[key] = body
+            self._latest[key] = body
+            self._unsent[key] = None
+
+    def repeat(self) -> Collection[RunKey]:
+        """Return the runs with reports, all of which are due again: the next scheduler may not know them."""
+        self._unsent = dict.fromkeys(self._latest)
+        self._sent_at.clear()
+        return self._unsent.keys()
 
     def due_messages(self, now: float) -> list[AgentMessage]:
         """Return the messages to send now."""
@@ -32,16 +40,17 @@ class ProgressQueue:
         return [message for key in ready if (message := self.pop(key, now))]
 
     def pop(self, key: RunKey, now: float) -> AgentMessage | None:
-        """Remove and return the unsent report of this run, whether or not it is due."""
-        body = self._unsent.pop(key, None)
-        if body is None:
+        """Return the unsent report of this run, whether or not it is due. It counts as sent."""
+        if key not in self._unsent:
             return None
+        del self._unsent[key]
         self._sent_at[key] = now
-        text = json.dumps(body)
+        text = json.dumps(self._latest[key])
         return (
             AgentMessage(progress=Progress(job=key[0], run=key[1], json=text)) if len(text) < MAX_REPORT_CHARS else None
         )
 
     def forget(self, key: RunKey) -> None:
+        self._latest.pop(key, None)
         self._unsent.pop(key, None)
         self._sent_at.pop(key, None)

@@ -6,8 +6,8 @@ neither jumps nor stops (CLOCK_BOOTTIME). The two sides never compare their cloc
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, field, replace
 from math import inf
 from typing import Final
 
@@ -141,7 +141,9 @@ class Agent:
 
     # ---- the connection
 
-    def connected(self, now: float) -> list[Action]:
+    def connected(self, now: float, unsent: Collection[RunKey] = ()) -> list[Action]:
+        """Register. Hello leaves out the ends of runs with `unsent` reports: the first heartbeat has them, after those
+        reports."""
         self._epoch, self._hello_at = 0, now
         hello = Hello(
             protocol=PROTOCOL,
@@ -151,7 +153,7 @@ class Agent:
             disk_id=self.disk_id,
             cluster=self.cluster,
             at=now,
-            runs=self._all_news(),
+            runs=[_news(key, _before_end(run) if key in unsent else run) for key, run in self._known.items()],
             blocks=self._blocks,
             leaving=self._leaving,
         )
@@ -359,6 +361,11 @@ class Agent:
             return []
         del self._known[key]
         return [Confirmed(*key), *(self._goodbye() if self.has_left else [])]
+
+
+def _before_end(run: _Run) -> _Run:
+    """Return a run as it was before it ended."""
+    return run if run.end is None else replace(run, phase=RunNews.STARTED, end=None)
 
 
 def _news(key: RunKey, run: _Run) -> RunNews:

@@ -210,7 +210,7 @@ class Worker:
             if (left_s := self._end.leaves_in_s) is not None:
                 self.agent.node.ends_in_s = left_s
             self._update_status()
-            self._execute(self.agent.connected(lease.now()))
+            self._execute(self.agent.connected(lease.now(), self._progress.repeat()))
             sending = repeat(TICK_S / 4, self._send_when_idle)
             await self._stream.run(self._handle, self._tick(), sending)
         except Disconnected as ended:
@@ -243,12 +243,16 @@ class Worker:
         now = lease.now()
         if self._stream is None or not self.agent.registered or not self._stream.is_idle:
             return
-        for message in self._progress.due_messages(now):
-            self._stream.send(message)
+        self._send_progress()
         if now >= self._tails_at:
             self._tails_at = now + TAIL_PERIOD_S
             for key in self.agent.known:
                 self._send_tail(key)
+
+    def _send_progress(self) -> None:
+        if self._stream is not None:
+            for message in self._progress.due_messages(lease.now()):
+                self._stream.send(message)
 
     def _send_tail(self, key: RunKey) -> None:
         if self._stream is not None and self.agent.registered and (tail := self._tails.new_tail(key)):
@@ -277,7 +281,10 @@ class Worker:
                 if self.agent.is_current(asked.epoch):
                     self._runtime.suspend(asked.job, asked.run, asked.suspended)
             case _:
-                self._execute(self.agent.handle(message, lease.now()))
+                actions = self.agent.handle(message, lease.now())
+                if self.agent.registered and not self._was_registered:
+                    self._send_progress()  # the actions report the ends of runs
+                self._execute(actions)
                 if self.agent.registered and not self._was_registered:
                     self._was_registered = True
                     self._on_event(WorkerEvent("connected", runs=len(self.agent.known)))
@@ -303,8 +310,7 @@ class Worker:
         if isinstance(report, RunExited):
             key = report.job, report.run
             self._send_tail(key)
-            last = self._progress.pop(key, lease.now())
-            if last is not None and self._stream is not None and self.agent.registered:
+            if self._stream is not None and self.agent.registered and (last := self._progress.pop(key, lease.now())):
                 self._stream.send(last)
         self._execute(self.agent.report(report, lease.now()))
 

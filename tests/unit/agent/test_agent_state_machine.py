@@ -208,6 +208,16 @@ def test_what_happens_while_it_is_cut_off_is_said_when_it_is_back(joined: Agent)
     assert said(joined.handle(welcome(110, epoch=8), 112)) == ["Lease", "heartbeat 1/1:ended"]
 
 
+def test_an_end_follows_the_reports_that_a_scheduler_may_not_know(joined: Agent) -> None:
+    for job in ("1", "2"):
+        joined.handle(order(job), 101)
+    joined.disconnected(103)
+    for job in ("1", "2"):
+        joined.report(RunExited(104.0, job, 1, code=0), 104)
+    assert said(joined.connected(110, {("1", 1)})) == ["hello 1/1:started 2/1:ended"]
+    assert said(joined.handle(welcome(110, epoch=8), 111)) == ["Lease", "heartbeat 1/1:ended 2/1:ended"]
+
+
 def test_runs_that_outlived_their_lease_are_killed_before_it_is_renewed(joined: Agent) -> None:
     joined.handle(order(), 102)
     joined.handle(order("2"), 102)

@@ -57,6 +57,7 @@ class Report:
     metrics_kept_at: float = 0.0
     """When the journal last got the metrics."""
     profiled_at: float = 0.0
+    last: Mapping[str, Any] = field(default_factory=dict)
 
     def update(self, body: Mapping[str, Any], now: float) -> None:
         """Record a message of the run. Keys that it leaves out keep their values."""
@@ -69,7 +70,9 @@ class Report:
             self.total = _count(body["total"])
         reported = {str(name)[:100]: _finite(value) for name, value in (body.get("metrics") or {}).items()}
         self.metrics |= reported
-        self.series.add(reported)
+        if body != self.last:  # a worker repeats the last report when it connects again
+            self.series.add(reported)
+        self.last = dict(body)
         while len(self.metrics) > MAX_METRICS:
             del self.metrics[next(iter(self.metrics))]
         self.checkpoint = checkpoint_of(body.get("checkpoint")) or self.checkpoint

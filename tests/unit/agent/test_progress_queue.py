@@ -1,0 +1,46 @@
+"""Reports of runs on their way to the scheduler: the latest counts, and a new connection repeats it."""
+
+from __future__ import annotations
+
+import json
+
+from weft.agent.progress import ProgressQueue
+from weft.wire.messages import AgentMessage
+
+RUN = ("1", 1)
+
+
+def report(step: int) -> dict[str, object]:
+    return {"job": "1", "run": 1, "step": step}
+
+
+def steps(messages: list[AgentMessage]) -> list[int]:
+    return [json.loads(message.progress.json)["step"] for message in messages]
+
+
+def test_the_latest_is_sent_once_a_second() -> None:
+    queue = ProgressQueue(lambda key: key == RUN)
+    for step in (1, 2):
+        queue.add(report(step))
+    assert steps(queue.due_messages(100.0)) == [2]
+    queue.add(report(3))
+    assert queue.due_messages(100.5) == []
+    assert steps(queue.due_messages(101.0)) == [3]
+    assert queue.pop(RUN, 102.0) is None
+
+
+def test_a_new_connection_repeats_the_latest_until_the_end_is_confirmed() -> None:
+    queue = ProgressQueue(lambda key: key == RUN)
+    queue.add(report(7))
+    assert steps(queue.due_messages(100.0)) == [7]
+    assert list(queue.repeat()) == [RUN]
+    assert steps(queue.due_messages(100.1)) == [7]
+    queue.forget(RUN)
+    assert list(queue.repeat()) == []
+    assert queue.due_messages(200.0) == []
+
+
+def test_reports_of_unknown_runs_are_dropped() -> None:
+    queue = ProgressQueue(lambda _: False)
+    queue.add(report(1))
+    assert queue.due_messages(100.0) == []
