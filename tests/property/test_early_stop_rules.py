@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from weft.errors import InputError
-from weft.sweeps.early_stop import Rule, Trial, judge, parse_rule
+from weft.sweeps.early_stop import Rule, Trial, Verdict, judge_halving, parse_rule
+from weft.sweeps.rungs import Rungs
 
 VALUE = st.one_of(st.none(), st.integers(-3, 3).map(float))
 LEVELS = 4
@@ -31,6 +32,9 @@ class Sweep:
     trials: list[Played]
     released: list[int] = field(default_factory=list)
 
+    def __post_init__(self) -> None:
+        self.rungs = Rungs(self.rule)
+
     def view(self) -> list[Trial]:
         return [Trial(str(at), tuple(t.rungs), t.stopped, t.ended) for at, t in enumerate(self.trials)]
 
@@ -48,6 +52,8 @@ class Sweep:
 
     def apply(self, arrived: str, before: int) -> None:
         stop, release = judge(self.rule, self.view(), arrived, before)
+        if self.rule.kind == "asha":
+            assert (stop, release) == self.decide_as_they_come(arrived), "sorting at once and step by step agree"
         assert set(stop) <= {arrived}
         assert not set(stop) & set(release)
         for name in stop:
@@ -57,8 +63,25 @@ class Sweep:
             self.trials[int(name)].stopped = False
             self.released.append(int(name))
 
+    def decide_as_they_come(self, arrived: str) -> Verdict:
+        for trial in self.view():
+            self.rungs.put(trial.id, trial.rungs)
+        return self.rungs.decide(
+            arrived, lambda at: self.trials[int(at)].stopped, lambda at: self.trials[int(at)].ended
+        )
+
     def playable(self) -> list[int]:
         return [at for at, trial in enumerate(self.trials) if not trial.stopped and not trial.ended]
+
+
+def judge(rule: Rule, trials: list[Trial], arrived: str = "", before: int = 0) -> Verdict:
+    if rule.kind == "halving":
+        return judge_halving(rule, trials, arrived, before)
+    rungs, by_id = Rungs(rule), {trial.id: trial for trial in trials}
+    for trial in trials:
+        rungs.put(trial.id, () if trial.failed else trial.rungs)
+    rungs.check_all()
+    return rungs.decide(arrived, lambda at: by_id[at].stopped, lambda at: by_id[at].ended)
 
 
 def is_better(one: float | None, other: float | None, goal: str) -> bool:
@@ -182,3 +205,20 @@ def test_rungs_and_texts() -> None:
 def test_rules_that_are_wrong(text: str) -> None:
     with pytest.raises(InputError):
         parse_rule(text)
+
+
+def test_a_trial_that_failed_takes_no_place_among_the_best() -> None:
+    for kind in ("asha", "halving"):
+        trials = [
+            Trial("0", (1.0,), ended=True, failed=True),
+            Trial("1", (2.0,), stopped=True),
+            Trial("2", (3.0,), True),
+        ]
+        assert judge(Rule(kind, "loss", "min", 1, 2), trials).release == ("1",)
+    rungs = Rungs(Rule("asha", "loss", "min", 1, 2))
+    for at in range(3):
+        rungs.put(str(at), (float(at),))
+    rungs.check_all()
+    assert rungs.decide("", lambda at: at == "1", lambda _: False).release == ()
+    rungs.drop("0")
+    assert rungs.decide("", lambda at: at == "1", lambda _: False).release == ("1",)

@@ -57,6 +57,8 @@ class Trial(NamedTuple):
     """True while the rule holds it."""
     ended: bool = False
     """True if it has ended, or is about to: nothing can stop or continue it."""
+    failed: bool = False
+    """True if it has ended without a result: it takes no place among the best."""
 
 
 class Verdict(NamedTuple):
@@ -86,38 +88,15 @@ def _whole(text: str, low: int, high: int) -> int:
     return parse_whole(text, low, high)
 
 
-def judge(rule: Rule, trials: Sequence[Trial], arrived: str = "", before: int = 0) -> Verdict:
+def judge_halving(rule: Rule, trials: Sequence[Trial], arrived: str = "", before: int = 0) -> Verdict:
     """Decide which trials stop and which stopped ones continue, now that one of them has arrived at a rung.
 
     `before` is the number of rungs that it had reached before: a report may skip some. Without `arrived`, a trial has
-    ended.
+    ended. `weft.sweeps.rungs` decides for ASHA.
     """
-    if rule.kind == "asha":
-        return _judge_asha(rule, trials, arrived)
-    return _judge_halving(rule, trials, arrived, before)
-
-
-def _judge_asha(rule: Rule, trials: Sequence[Trial], arrived: str) -> Verdict:
-    best: list[set[str]] = []
-    while here := [trial for trial in trials if len(trial.rungs) > len(best)]:
-        best.append(_best(rule, here, len(best)))
-    stop = [
-        trial.id
-        for trial in trials
-        if trial.id == arrived and trial.rungs and not trial.ended and trial.id not in best[len(trial.rungs) - 1]
-    ]
-    release = [
-        trial.id
-        for trial in trials
-        if trial.stopped and not trial.ended and trial.rungs and trial.id in best[len(trial.rungs) - 1]
-    ]
-    return Verdict(tuple(stop), tuple(release))
-
-
-def _judge_halving(rule: Rule, trials: Sequence[Trial], arrived: str, before: int) -> Verdict:
     stop: set[str] = set()
     release: list[str] = []
-    rung, cohort = 0, list(trials)
+    rung, cohort = 0, [trial for trial in trials if not trial.failed]
     while here := [trial for trial in cohort if len(trial.rungs) > rung]:
         is_complete = all(trial.ended or len(trial.rungs) > rung for trial in cohort)
         best = _best(rule, here, rung) if is_complete else set[str]()
@@ -132,7 +111,12 @@ def _judge_halving(rule: Rule, trials: Sequence[Trial], arrived: str, before: in
 def _best(rule: Rule, here: Sequence[Trial], rung: int) -> set[str]:
     """Return the trials that continue after a rung: one of `factor`, at least one. Of equal ones, the first."""
     ranked = sorted(here, key=lambda trial: rank_of(trial.rungs[rung], rule.goal))
-    return {trial.id for trial in ranked[: max(len(here) // rule.factor, 1)]}
+    return {trial.id for trial in ranked[: count_best(rule, len(here))]}
+
+
+def count_best(rule: Rule, arrived: int) -> int:
+    """Return how many of those that have arrived at a rung continue."""
+    return max(arrived // rule.factor, 1)
 
 
 def rank_of(value: float | None, goal: str) -> tuple[bool, float]:

@@ -20,6 +20,7 @@ from weft.model import (
     Held,
     JobId,
     JobReport,
+    Purged,
     Released,
     Reported,
     Seconds,
@@ -28,7 +29,8 @@ from weft.model import (
 )
 from weft.model.status import ENDED, Reason
 from weft.server.jobs.progress_report import Report
-from weft.sweeps.early_stop import Rule, Trial, judge, parse_rule
+from weft.sweeps.early_stop import Rule, Trial, Verdict, judge_halving, parse_rule
+from weft.sweeps.rungs import Rungs
 
 SweepKey = tuple[str, str]
 """The user and the name of a sweep: sweeps of two users may have one name."""
@@ -42,6 +44,8 @@ class EarlyStopping:
     ) -> None:
         self._state, self._post = state, post
         self._members: dict[SweepKey, list[JobId]] | None = None
+        self._rungs: dict[SweepKey, Rungs] = {}
+        """The sweeps under ASHA."""
 
     def open(self) -> None:
         """Decide again what was due when the last server ended: the end of a trial may let others continue."""
@@ -56,7 +60,11 @@ class EarlyStopping:
             elif type(event) is Exited or type(event) is Cancelled:
                 job = self._state().jobs.get(event.job)
                 if job is not None and job.status in ENDED and rule_of(job) is not None:
+                    if _has_failed(job) and (rungs := self._rungs.get(_key(job))) is not None:
+                        rungs.drop(job.id)
                     self._post(partial(self._decide, _key(job)))
+            elif type(event) is Purged:
+                self._rungs.clear()  # they are made again of the jobs that are left
 
     def reaches(self, job: JobState, report: Report) -> bool:
         """Return whether a report takes a trial to a rung that it has not reached yet."""
@@ -72,13 +80,7 @@ class EarlyStopping:
         rungs = (*before, *[value] * (rule.rungs_at(report.step) - len(before)))
         kept = kept_report(job, report, rungs)
         finishes = report.total is not None and report.step >= report.total
-        trials = [
-            Trial(each.id, rungs if each is job else _rungs(each), _is_stopped(each), _has_ended(each))
-            if each is not job
-            else Trial(job.id, rungs, False, finishes)
-            for each in self._trials(_key(job))
-        ]
-        stop, release = judge(rule, trials, job.id, len(before))
+        stop, release = self._judge(rule, _key(job), Trial(job.id, rungs, False, finishes), len(before))
         return [Reported(now, job.id, kept), *self._events(stop, release, now)]
 
     def _decide(self, key: SweepKey, now: Seconds) -> list[Event]:
@@ -87,8 +89,30 @@ class EarlyStopping:
         rule = next((rule for job in jobs if (rule := rule_of(job)) is not None), None)
         if rule is None:
             return []
-        trials = [Trial(job.id, _rungs(job), _is_stopped(job), _has_ended(job)) for job in jobs]
-        return self._events(*judge(rule, trials), now)
+        return self._events(*self._judge(rule, key), now)
+
+    def _judge(self, rule: Rule, key: SweepKey, arrived: Trial | None = None, before: int = 0) -> Verdict:
+        """Return what a rule decides now that a trial has arrived at a rung, or another one has ended."""
+        if rule.kind == "asha":
+            return self._judge_asha(rule, key, arrived)
+        trials = [arrived if arrived is not None and job.id == arrived.id else _trial(job) for job in self._trials(key)]
+        return judge_halving(rule, trials, arrived.id if arrived is not None else "", before)
+
+    def _judge_asha(self, rule: Rule, key: SweepKey, arrived: Trial | None) -> Verdict:
+        jobs, rungs = self._state().jobs, self._rungs.get(key)
+        if rungs is None:
+            rungs = self._rungs[key] = Rungs(rule)
+            for job in self._trials(key):
+                rungs.put(job.id, () if _has_failed(job) else _rungs(job))
+            rungs.check_all()
+        if arrived is None:
+            return rungs.decide("", lambda id: _is_stopped(jobs[id]), lambda id: _has_ended(jobs[id]))
+        rungs.put(arrived.id, arrived.rungs)
+        return rungs.decide(
+            arrived.id,
+            lambda id: id != arrived.id and _is_stopped(jobs[id]),
+            lambda id: arrived.ended if id == arrived.id else _has_ended(jobs[id]),
+        )
 
     def _events(self, stop: Iterable[JobId], release: Iterable[JobId], now: Seconds) -> list[Event]:
         jobs, found = self._state().jobs, list[Event]()
@@ -117,6 +141,8 @@ class EarlyStopping:
             ids = known.setdefault((user, task.sweep), [])
             if job not in ids[-1:]:
                 ids.append(job)
+            if (rungs := self._rungs.get((user, task.sweep))) is not None:
+                rungs.put(job, ())  # of equal trials, the one that was submitted first is the better one
 
 
 def kept_report(job: JobState, report: Report, rungs: tuple[float | None, ...] | None = None) -> JobReport:
@@ -146,3 +172,11 @@ def _is_stopped(job: JobState) -> bool:
 
 def _has_ended(job: JobState) -> bool:
     return job.status in ENDED or job.cancelling
+
+
+def _has_failed(job: JobState) -> bool:
+    return job.status in ("failed", "cancelled")
+
+
+def _trial(job: JobState) -> Trial:
+    return Trial(job.id, _rungs(job), _is_stopped(job), _has_ended(job), _has_failed(job))
