@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -70,6 +71,52 @@ def test_the_main_paths(window: Browser, page: Page) -> None:
     window.type(".log-tools input[type=search]", "RED")
     window.until("document.querySelector('.log-match') !== null")
     assert "hacked" not in window.run("return document.title")
+    assert window.problems() == []
+
+
+def test_earlier_output_has_every_line(window: Browser, page: Page, here: Site) -> None:
+    """A log grows past what the page keeps, in two steps; then all of it is read from the end to the beginning."""
+    lines = "for i in range({}, {}): print(f'line {{i}} \\u00e9', flush=False)"
+    program = (
+        f"import os, sys, time\n{lines.format(0, 300)}\nsys.stdout.flush()\nos.write(1, b'not \\xff\\xfe text\\n')\n"
+        f"while not os.path.exists('go'): time.sleep(0.05)\n{lines.format(300, 9000)}\n"
+    )
+    with here.client() as client:
+        client.change("hold", ["2"])  # under fifo, no job may pass it
+        job = here.submit(client, sys.executable, "-c", program, name="talks", gpus="0")
+    shown = "[...document.querySelectorAll('.log-line')].map((each) => each.innerText)"
+    window.open(f"{page.origin}/jobs/{job}")
+    window.until(f"{shown}.some((each) => each.startsWith('not '))")
+    Path(here.root, "go").touch()
+    window.until(f"{shown}.some((each) => each === 'line 8999 é')")
+    assert window.run(f"return {shown}.length") <= 5000
+    window.until(
+        "[document.querySelector('.log-tools button')].map((each) => { if (!each.hidden) each.click(); "
+        "return each.hidden; })[0]"
+    )
+    numbers = window.run(f"return {shown}.filter((each) => each.startsWith('line')).map((each) => +each.split(' ')[1])")
+    assert numbers == list(range(9000))
+    assert window.run(f"return {shown}.includes('not ?? text')")
+
+
+def test_the_nodes_follow_the_stream_while_a_table_has_the_focus(window: Browser, page: Page, here: Site) -> None:
+    with here.client() as client:
+        client.change("hold", ["2"])  # under fifo, no job may pass it
+        window.open(f"{page.origin}/nodes")
+        window.until("document.querySelector('.node-grid .table-wrap') !== null")
+        window.run("document.querySelector('.node-grid .table-wrap').focus()")
+        window.requests()
+        job = here.submit(client, "sleep", "600", name="moves", gpus="1")
+        link = f"document.querySelector('.node-grid a[href=\"/jobs/{job}\"]')"
+        window.until(f"{link} !== null")
+        assert window.run("return document.activeElement.className") == "table-wrap"
+        window.run(f"{link}.focus()")
+        client.change("cancel", ["1"])
+        window.until("document.querySelector('.node-grid a[href=\"/jobs/1\"]') === null")
+        assert window.run(f"return document.activeElement === {link}")
+        client.change("cancel", [job])
+        window.until(f"{link} === null")
+    assert [each for each in window.requests() if each.endswith("/overview")] == [], "the stream carries the rows"
     assert window.problems() == []
 
 

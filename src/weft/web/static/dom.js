@@ -32,6 +32,17 @@ export function replace(element, ...children) {
   append(element, children);
 }
 
+// Draws a part of the page again, and gives the focus to the element at the place of the one that had it.
+export function keepFocus(root, draw) {
+  const path = [];
+  let at = root.contains(document.activeElement) ? document.activeElement : root;
+  for (; at !== root; at = at.parentElement) path.unshift([...at.parentElement.children].indexOf(at));
+  draw();
+  if (!path.length) return;
+  const found = path.reduce((element, index) => element?.children[index], root);
+  if (found !== document.activeElement) found?.focus({ preventScroll: true });
+}
+
 // Only addresses of this page become links.
 export function jobLink(id, text) {
   return h("a", { href: `/jobs/${encodeURIComponent(id)}`, class: "job-link" }, text ?? id);

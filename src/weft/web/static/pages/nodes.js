@@ -1,8 +1,8 @@
 // Nodes and their GPUs.
 import { get } from "../api.js";
-import { badge, empty, h, jobLink, meter, replace, table } from "../dom.js";
+import { badge, empty, h, jobLink, keepFocus, meter, replace, table } from "../dom.js";
 import { memory, number, percent, plural } from "../format.js";
-import { byNode, gpuState, gpuText, heat } from "./overview.js";
+import { gpuState, gpuText, heat } from "./overview.js";
 
 const MAX_NODES = 200;
 const COLUMNS = [{ label: "GPU" }, { label: "Model", class: "hide-s" }, { label: "Jobs" }, { label: "Used", class: "num" }, { label: "Memory" }];
@@ -31,26 +31,62 @@ function nodePanel(node, gpus) {
 export default {
   title: "Nodes",
   async mount(root, page) {
-    let found = await get("overview"), filter = "", stale = false;
+    const nodes = new Map(), gpus = new Map(), panels = new Map(), changed = new Set();
     const total = h("span", { class: "muted" }), body = h("div", { class: "node-grid" });
-    function draw() {
-      const rows = byNode(found.gpu_rows);
-      const nodes = found.nodes.filter((node) => !filter || node.node.toLowerCase().includes(filter) || (rows.get(node.node) ?? []).some((gpu) => gpu.model.toLowerCase().includes(filter)));
-      nodes.sort((a, b) => a.node.localeCompare(b.node, "en", { numeric: true }));
-      total.textContent = `${plural(found.nodes.length, "node")}, ${plural(found.gpus, "GPU")}, ${percent(found.gpus ? found.busy / found.gpus : 0)} in use`;
-      replace(body, nodes.length ? nodes.slice(0, MAX_NODES).map((node) => nodePanel(node, rows.get(node.node) ?? [])) : empty(filter ? "No node matches." : "No nodes.", filter ? "" : "weft worker adds a machine."),
-        nodes.length > MAX_NODES ? h("p", { class: "muted" }, `and ${number(nodes.length - MAX_NODES)} more: filter by name`) : null);
+    let filter = "", stale = false, shown = "";
+
+    function putNodes(rows) {
+      for (const node of rows) { nodes.set(node.node, node); changed.add(node.node); }
     }
+    function putGpus(rows) {
+      for (const gpu of rows) {
+        if (!gpus.has(gpu.node)) gpus.set(gpu.node, new Map());
+        gpus.get(gpu.node).set(gpu.gpu, gpu);
+        changed.add(gpu.node);
+      }
+    }
+    async function load() {
+      const found = await get("overview");
+      for (const rows of [nodes, gpus, panels]) rows.clear();
+      shown = "";
+      putNodes(found.nodes);
+      putGpus(found.gpu_rows);
+    }
+
+    const rowsOf = (node) => [...(gpus.get(node)?.values() ?? [])].sort((a, b) => a.gpu - b.gpu);
+    const matches = (node) => !filter || node.node.toLowerCase().includes(filter) || rowsOf(node.node).some((gpu) => gpu.model.toLowerCase().includes(filter));
+    function panelOf(node) {
+      if (!panels.has(node.node)) panels.set(node.node, nodePanel(node, rowsOf(node.node)));
+      return panels.get(node.node);
+    }
+    function draw() {
+      const all = [...gpus.values()].flatMap((rows) => [...rows.values()]), busy = all.filter((gpu) => gpu.jobs.length).length;
+      total.textContent = `${plural(nodes.size, "node")}, ${plural(all.length, "GPU")}, ${percent(all.length ? busy / all.length : 0)} in use`;
+      const found = [...nodes.values()].filter(matches).sort((a, b) => a.node.localeCompare(b.node, "en", { numeric: true })), first = found.slice(0, MAX_NODES);
+      const names = JSON.stringify([filter, found.length, first.map((node) => node.node)]), same = names === shown;
+      const old = new Map([...changed].map((name) => [name, panels.get(name)]));
+      for (const name of changed) panels.delete(name);
+      changed.clear();
+      shown = names;
+      keepFocus(body, () => {
+        if (same) for (const node of first) old.get(node.node)?.replaceWith(panelOf(node));
+        else replace(body, first.length ? first.map(panelOf) : empty(filter ? "No node matches." : "No nodes.", filter ? "" : "weft worker adds a machine."),
+          found.length > MAX_NODES ? h("p", { class: "muted" }, `and ${number(found.length - MAX_NODES)} more: filter by name`) : null);
+      });
+    }
+
     const search = h("input", { type: "search", placeholder: "Node or model  ( / )", "aria-label": "Filter nodes", oninput: (event) => { filter = event.target.value.toLowerCase(); draw(); } });
+    await load();
     draw();
     root.append(h("div", { class: "page-head" }, h("h1", {}, "Nodes and GPUs"), total), h("div", { class: "filters" }, search), body);
-    const mark = () => { stale = true; };
-    page.stream(["gpus", "nodes"], { gpus: mark, nodes: mark }, mark);
-    page.every(2, async () => {
-      if (!stale || body.contains(document.activeElement)) return;
-      stale = false;
-      const next = await get("overview").catch(() => null);
-      if (next && page.isCurrent()) { found = next; draw(); }
+    const reload = () => { stale = true; };
+    page.stream(["gpus", "nodes"], {
+      gpus(message) { if (message.reset) reload(); else putGpus(message.gpus); },
+      nodes(message) { if (message.reset) reload(); else putNodes(message.nodes); },
+    }, reload);
+    page.every(1, async () => {
+      if (stale) { stale = false; await load().catch(reload); }
+      if (page.isCurrent() && changed.size) draw();
     });
   },
 };

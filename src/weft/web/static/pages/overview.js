@@ -37,7 +37,7 @@ function cell(gpu, dense) {
   return h("span", { ...attributes, role: "img" }, inner);
 }
 
-export function byNode(gpus) {
+function byNode(gpus) {
   const found = new Map();
   for (const gpu of gpus) {
     if (!found.has(gpu.node)) found.set(gpu.node, []);
