@@ -67,7 +67,7 @@ class Top(JobActions, App[None]):
 
     def __init__(self, source: Source) -> None:
         super().__init__()
-        self.source, self.board, self.link = source, Board(), CONNECTING
+        self.source, self.board, self.link = source, Board(simulated=source.simulated), CONNECTING
         self._news: deque[News] = deque()
         self._page = 0
         self._filter: list[Term] = []
@@ -231,8 +231,7 @@ class Top(JobActions, App[None]):
 
     def _summary(self, width: int) -> list[Line]:
         now = self.board.clock(time.monotonic())
-        simulated = self.source.simulated
-        clock = rows.clock_text(self.board.now if simulated else now, simulated=simulated) if self.board.now else ""
+        clock = rows.clock_text(now, simulated=self.source.simulated) if self.board.now else ""
         style = "live" if self.link.is_live else "on-alert"
         room = max(width // 2, 12)
         text = self.link.text if len(self.link.text) <= room else f"{self.link.text[: room - 1]}…"

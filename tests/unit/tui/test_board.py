@@ -52,6 +52,14 @@ def test_times_go_on_between_messages() -> None:
     assert board.time_of(board.jobs["1"], 500.0) == 3.0
 
 
+def test_the_times_of_a_simulation_follow_its_messages_alone() -> None:
+    board = Board(simulated=True)
+    board.apply(ChangesView(now=1000.0, jobs=[waiting(1)]), 100.0)
+    assert board.time_of(board.jobs["1"], 900.0) == 5.0, "it is paused, or has ended"
+    board.apply(ChangesView(now=4600.0), 101.0)
+    assert board.time_of(board.jobs["1"], 101.0) == 3605.0
+
+
 def test_readings_change_the_usage_alone() -> None:
     gpu = GpuView(node="n1", gpu=0, memory_mb=100, reserved_mb=40, jobs=["7"], used_mb=10, utilisation=5.0)
     board = board_of(

@@ -14,6 +14,7 @@ from weft.tui.model.log_text import MAX_LINE_CHARS, MAX_LINES, LogText
 from weft.tui.model.spans import bar, clean, cut, duration, fit, sparkline, width_of, wrap
 from weft.tui.model.summary import keys_line, title_line, totals_line
 from weft.tui.model.tables import head, layout, row
+from weft.wire.views.base import replace_fields
 from weft.wire.views.explain import ExplainView, ReasonView
 
 HOSTILE = "\x1b[31mred\x1b[0m \x1b]0;title\x07[bold]x[/bold]\r\n\x9b2J\x00 end 漢字"
@@ -110,10 +111,12 @@ def test_the_page_of_a_job() -> None:
     import random
 
     job = detail(running("7", "n1", [0, 1], random.Random(1)))
+    job = replace_fields(job, team="vision/ar", spec={"deadline": "2040-01-02T08:00:00"})
     why = ExplainView(reasons=[ReasonView("Resources", HOSTILE)], position=2, waiting=9)
     lines = detail_lines(job, why, 1_800_000_000.0, 60)
     text = "\n".join("".join(part for part, _ in line) for line in lines)
-    for part in ("loss", "▇", "2 of 9", "stopped (preempted)", "failed 1", "running", "lr=0.1", "/data/ada/vision"):
+    for part in ("loss", "▇", "2 of 9", "stopped (preempted)", "failed 1", "running", "lr=0.1", "/data/ada/vision",
+                 "vision/ar", "2040-01-02 08:00:00"):  # fmt: skip
         assert part in text
     assert all(part.isprintable() for line in lines for part, _ in line)
 

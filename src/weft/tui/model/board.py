@@ -30,8 +30,11 @@ PARTS: Final = {
 
 
 class Board(LiveRows):
-    def __init__(self) -> None:
+    """`simulated`: time passes with messages alone. A simulation may be paused, and has a speed."""
+
+    def __init__(self, *, simulated: bool = False) -> None:
         super().__init__()
+        self._simulated = simulated
         self.jobs: dict[str, JobView] = {}
         self.events: deque[EventView] = deque(maxlen=MAX_EVENTS)
         self.received_at = 0.0
@@ -72,7 +75,7 @@ class Board(LiveRows):
 
     def clock(self, screen_now: float) -> float:
         """Return the scheduler's time now."""
-        return self.now + max(screen_now - self.received_at, 0.0)
+        return self.now if self._simulated else self.now + max(screen_now - self.received_at, 0.0)
 
     # ---- parts of a message
 

@@ -27,6 +27,7 @@ from weft.server.weaves.views import weave_views
 from weft.sim.simulation import Setting, advance, prepare
 from weft.tui.sources.base import Link, Outcome, Receive
 from weft.wire.views.base import replace_fields
+from weft.wire.views.changes import ChangesView
 from weft.wire.views.explain import ExplainView, ahead_of, reasons_of, unblock_of
 from weft.wire.views.jobs import JobDetailView, ProgressView
 from weft.wire.views.services import ServiceView
@@ -135,8 +136,7 @@ class SimulationSource:
                 with self._lock:
                     self._advance(self._sources.at + self._speed * FRAME_S)
                     found = self._builder.changes(self._tracker.take(), slow=frames % SLOW_FRAMES == 0)
-                if found is not None:
-                    receive(found)
+                receive(found or ChangesView(now=self._sources.at))  # the clock of the screen follows messages
             self._stopped.wait(max(FRAME_S - (time.monotonic() - began), 0.01))
 
     def _link(self) -> Link:
