@@ -6,7 +6,7 @@ import asyncio
 import logging
 import random
 from collections import deque
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -16,7 +16,7 @@ import grpc.aio
 
 from weft.errors import NotPermitted, Unreachable, WeftError
 from weft.wire.failures import decode_error
-from weft.wire.messages import AgentMessage, SchedulerMessage
+from weft.wire.messages import AgentMessage, BlobName, SchedulerMessage
 from weft.wire.service import call
 
 FIRST_RETRY_S: Final = 0.2
@@ -194,3 +194,15 @@ def disconnected_by(error: WeftError) -> Disconnected:
     """Return the end of a connection that could not be opened."""
     refusal = "PERMISSION_DENIED" if isinstance(error, NotPermitted) else ""
     return Disconnected(str(error), refusal if not isinstance(error, Unreachable) else "")
+
+
+async def fetch_blob(dial: Dial, name: str) -> AsyncIterator[bytes]:
+    """Fetch a blob over a separate connection, so that a large file does not delay heartbeats."""
+    scheduler = dial()
+    try:
+        async for part in call(scheduler.channel, "Get", "Blobs")(
+            BlobName(sha256=name), metadata=tuple(scheduler.metadata)
+        ):
+            yield part.bytes
+    finally:
+        await scheduler.channel.close()

@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any, Final
 
 from weft.agent import actions as act
 from weft.agent.allocation_end import AllocationEnd
-from weft.agent.connection import Backoff, Dial, Disconnected, ServerCycle, Stream, disconnected_by
+from weft.agent.connection import Backoff, Dial, Disconnected, ServerCycle, Stream, disconnected_by, fetch_blob
 from weft.agent.executor import Executor
 from weft.agent.logs import LogTails, read_log
 from weft.agent.node_status import NodeStatusCollector
@@ -31,9 +32,8 @@ from weft.engines.process.gpu.poller import FactsAt
 from weft.engines.process.output.logs import RUNS_KEPT
 from weft.errors import NotPermitted, Refused, Unreachable, WeftError
 from weft.version import VERSION
-from weft.wire.messages import AgentMessage, BlobName, GpuBlock, GpuMemory, Kept, NodeSpec, ReadLog, SchedulerMessage
+from weft.wire.messages import AgentMessage, GpuBlock, GpuMemory, Kept, NodeSpec, ReadLog, SchedulerMessage
 from weft.wire.runs import MAX_JOBS_PER_MESSAGE, RunKey
-from weft.wire.service import call
 
 TICK_S: Final = 1.0
 TAIL_PERIOD_S: Final = 5.0
@@ -89,7 +89,10 @@ class Worker:
         )
         self._runtime = NodeRuntime(machine, folder, self, setup)
         self._executor = Executor(
-            self._runtime, folder, self._fetch, separates_users=setup is not None and setup.separates_users
+            self._runtime,
+            folder,
+            partial(fetch_blob, self._dial),
+            separates_users=setup is not None and setup.separates_users,
         )
         self._status = NodeStatusCollector(folder, self._report_gpus)
         self._progress = ProgressQueue(lambda key: key in self.agent.known)
@@ -368,17 +371,6 @@ class Worker:
             lease.write(self._folder.lease, until)
         except OSError as error:
             log.error("cannot write the lease, so runs will end: %s", error)
-
-    async def _fetch(self, name: str) -> AsyncIterator[bytes]:
-        """Fetch a blob over a separate connection, so that a large file does not delay heartbeats."""
-        scheduler = self._dial()
-        try:
-            async for part in call(scheduler.channel, "Get", "Blobs")(
-                BlobName(sha256=name), metadata=tuple(scheduler.metadata)
-            ):
-                yield part.bytes
-        finally:
-            await scheduler.channel.close()
 
 
 def create_worker(
