@@ -8,12 +8,12 @@ from typing import Literal
 
 import pytest
 
-from support.builders import Recording, grid
+from support.builders import Recording, Rig, grid, profile
 from support.state_checks import double_booked, snapshot
 from weft.core.state.apply.snapshots import snapshot as summed_up
 from weft.core.teams.check import unserved_jobs
 from weft.core.teams.context import MIN_RECLAIM_GAP_S
-from weft.model import Stop, Task, Team
+from weft.model import Job, Stop, Task, Team, TeamSet
 from weft.plugins import registry
 from weft.sim.simulation import Setting, prepare
 from weft.sim.traces.generator import GANG_MIX, generate
@@ -83,3 +83,43 @@ def test_decides_the_same_after_a_replay_and_from_a_snapshot(policy: str) -> Non
     again, _ = prepare(recording.setting)
     again.replay(summed_up(recording.state))
     assert again.state.teams.by_name == {team.name: team for team in TEAMS}
+
+
+@every_policy
+@pytest.mark.parametrize(
+    "teams",
+    [
+        (Team("a", 4, 8), Team("b", 4)),
+        (Team("a", 0, 6), Team("b", 0, None, 3.0)),
+        (Team("d", 4, 12), Team("d/a", 2), Team("d/b", 0, 9)),
+    ],
+)
+def test_leaves_no_gpu_idle_that_a_waiting_job_may_have(teams: tuple[Team, ...], policy: str) -> None:
+    """The jobs that the policy likes most belong to a team that may not run all of them."""
+    rig = Rig(policy, grid(4, 8))
+    rig.tell(*(TeamSet(0.0, team) for team in teams))
+    names = [team.name for team in teams if team.name != "d"]
+    kind = profile(0.1, 0.8, 0.1)
+    jobs = []
+    for number in range(120):
+        team, declared_s = (names[0], 100.0) if number < 50 else ((*names[1:], "")[number % 2], 9000.0)
+        jobs.append(
+            Job(f"j{number}", 1, declared_s=declared_s + number, profile=kind, task=Task(team=team), user="ann")
+        )
+    rig.submit(*jobs)
+    for _ in range(6):
+        rig.settle()
+        assert_none_idles(rig)
+        rig.later(50.0)
+        for name in list(rig.active)[::5]:
+            rig.exit(name)
+
+
+def assert_none_idles(rig: Rig) -> None:
+    layer = rig.scheduler.layer()
+    assert layer is not None
+    idle = rig.state.resources.idle.total()
+    allowed = [job.id for job in rig.state.waiting.values() if layer.refusal(job) is None]
+    assert not (idle and allowed), f"{idle} GPUs are idle, while {len(allowed)} jobs wait that may have them"
+    for team in rig.state.teams.by_name.values():
+        assert team.max_gpus is None or layer.standing.held.get(team.name, 0.0) <= team.max_gpus

@@ -102,6 +102,29 @@ def test_borrowed_gpus_are_shared_by_weight() -> None:
     assert sum(name.startswith("b") for name in begun) == 2
 
 
+def test_a_job_that_no_node_can_hold_reserves_no_part_for_its_team() -> None:
+    rig = rig_with(Team("a"), Team("b"), policy="srtf", nodes=1)
+    rig.submit(job("huge", "a", 16, declared_s=5.0))
+    begun = starts(rig.submit(*(job(f"b{n}", "b", 1, declared_s=10.0) for n in range(9))))
+    assert len(begun) == 8
+
+
+def test_teams_of_a_department_share_the_room_below_its_maximum() -> None:
+    rig = rig_with(Team("d", 0, 4), Team("d/x"), Team("d/y"), nodes=1)
+    rig.submit(job("0", "", 8))
+    names = ("d/x", "d/y", "")
+    rig.submit(*(job(f"{team or 'none'}{n}", team, 1) for n in range(9) for team in names))
+    begun = starts(rig.exit("0"))
+    assert sorted(name[:3] for name in begun) == ["d/x", "d/x", "d/y", "d/y", *["non"] * 4]
+
+
+def test_a_plan_starts_no_weave_beyond_the_maximum_of_its_team() -> None:
+    rig = rig_with(Team("a", 0, 1), policy="loom-s", nodes=1)
+    rig.submit(*(job(str(n), "a", 1, declared_s=100.0) for n in range(3)), job("b", "b", 1, declared_s=900.0))
+    rig.settle()
+    assert sorted(rig.active) == ["0", "b"]
+
+
 def test_a_service_keeps_its_least_number_of_replicas() -> None:
     rig = rig_with(Team("a", 8), nodes=1)
     template = Job("chat", 4, task=Task(team="b"))

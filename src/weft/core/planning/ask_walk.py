@@ -44,7 +44,8 @@ class StartPlanner(TargetPlanner):
 
 class AskPlanner(TargetPlanner):
     """The planner for replanners that preempt. A run that matches its ask stays; any other ask is placed, or less
-    wanted runs stop for it. Until the next plan, idle GPUs go to planned jobs, then to the next jobs in the order."""
+    wanted runs stop for it. Until the next plan, idle GPUs go to planned jobs, then to the next jobs in the order.
+    So do the GPUs of asks that were refused, at once."""
 
     replans_vacated: ClassVar[bool] = True
 
@@ -55,9 +56,9 @@ class AskPlanner(TargetPlanner):
             context.decide(Planned(context.state.now, tuple(pending)))
 
     def work_towards(self, *, planned: bool) -> None:
-        if planned:
-            return
         context = self.context
+        if planned and not context.refuses:
+            return
         state, order, allocator = context.state, context.order, context.allocator
         order.drain(state)
         if state.resources.idle.exhausted() and order.all_want_whole_gpus():
@@ -66,7 +67,7 @@ class AskPlanner(TargetPlanner):
         for ids in state.pending:
             if all(job in state.jobs for job in ids):  # a job that has ended may be purged
                 self._start_pending(tuple([state.jobs[job] for job in ids]))
-        if state.news:
+        if state.news or context.refuses:
             kept_back = self._kept_back()
             cursor = context.cursor()
             for _, _, job in cursor:

@@ -46,6 +46,8 @@ class Context:
 
     remembers: ClassVar[bool] = True
     """True if what one pass finds out stays valid while no GPU changes."""
+    refuses: ClassVar[bool] = False
+    """True if jobs that a plan asks for may be refused: others get their GPUs."""
 
     def view(self) -> ClusterView:
         return ClusterView(

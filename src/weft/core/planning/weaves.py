@@ -19,7 +19,7 @@ class WeavePlanner(AskPlanner):
     """The planner lays out all asks, with each where most of its members are, and moves to that layout."""
 
     def work_towards(self, *, planned: bool) -> None:
-        if not planned:
+        if not planned or self.context.refuses:
             for ids in self.context.state.pending:  # their partners hold the GPUs: none of these is idle
                 self._join_partners(ids)
         super().work_towards(planned=planned)

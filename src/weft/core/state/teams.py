@@ -14,7 +14,8 @@ class Teams:
         self.version = 0
         """The number of changes so far."""
         self.guarantees: dict[str, int] = {}
-        """The GPUs guaranteed to each team: its own figure, or the sum of the teams below it if that is more."""
+        """The GPUs guaranteed to each team, the innermost first: its own figure, or the sum of the teams below it if
+        that is more."""
         self.reclaimed: dict[JobId, Seconds] = {}
         """The jobs whose GPUs were taken back, and when; planners drop those that no longer count."""
         self._paths: dict[str, Path] = {}
@@ -56,6 +57,13 @@ class Teams:
     def below(self, name: str) -> list[str]:
         """Return the teams directly below this one."""
         return [each for each in self.by_name if (path := self.path(each))[-2:-1] == (name,) and path[-1] == each]
+
+    def overcommitted(self) -> str | None:
+        """Return the first team that is guaranteed more GPUs, with the teams below it, than it may hold; None: none."""
+        for name, team in self.by_name.items():
+            if team.max_gpus is not None and self.guarantees[name] > team.max_gpus:
+                return name
+        return None
 
     def _change(self) -> None:
         self.version += 1

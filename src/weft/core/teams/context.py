@@ -20,6 +20,7 @@ from weft.core.teams import repacking
 from weft.core.teams.allowances import share_out
 from weft.core.teams.reclaim import find_reclaim, reclaim_for
 from weft.core.teams.standing import ROUNDING, Standing, Unit, cover_order, gpus_of, standing_of, units_of
+from weft.core.teams.view import TeamView
 from weft.model import Decision, JobId, Seconds, Start, Stop
 
 MIN_RECLAIM_GAP_S: Final = 300.0
@@ -32,6 +33,7 @@ class TeamContext(Context):
     """A context with teams. `begin` comes first at each plan."""
 
     remembers: ClassVar[bool] = False
+    refuses: ClassVar[bool] = True
 
     def __init__(self, base: Context) -> None:
         super().__init__(*(getattr(base, each.name) for each in fields(Context)))
@@ -42,6 +44,8 @@ class TeamContext(Context):
         self.served: dict[JobId, None] = {}
         """Waiting jobs with GPUs promised by guarantee: no plan asks for them again."""
         self._allowances: dict[str, float] | None = None
+        self._counts_asks = False
+        """True if the standing counts jobs of asks, which the planner may not have served."""
         self.begin()
 
     def begin(self) -> None:
@@ -49,11 +53,14 @@ class TeamContext(Context):
         self.served = {}
         self._count()
 
+    def view(self) -> TeamView:
+        return TeamView(self)
+
     def _count(self) -> None:
         self.standing = standing_of(self.state)
         for name in self.served:
             self.standing.expect(self.state.jobs[name])
-        self._allowances = None
+        self._allowances, self._counts_asks = None, False
 
     def _follow(self, decision: Decision) -> None:
         """Decide, and count what changes."""
@@ -101,16 +108,25 @@ class TeamContext(Context):
     def _share_out(self) -> dict[str, float]:
         """Share out the GPUs that are borrowed or idle. Empty: no two teams want any."""
         teams, standing = self.state.teams, self.standing
-        wanted = self._wanted()
         demands = {name: gpus for name, gpus in standing.borrowed.items() if gpus > ROUNDING}
-        for name, gpus in wanted.items():
-            room = min((_room(standing, teams.by_name[each].max_gpus, each) for each in teams.path(name)), default=inf)
-            demands[name] = demands.get(name, 0.0) + max(min(gpus, room), 0.0)
+        for name, gpus in self._within_rooms(self._wanted()).items():
+            demands[name] = demands.get(name, 0.0) + gpus
         if len(demands) < 2:
             return {}
         idle = self.state.resources.after_release.total() - sum(self.allocator.promised.values())
         supply = sum(standing.borrowed.values()) + max(idle, 0)
         return share_out(supply, demands, {name: teams.weight(name) for name in demands})
+
+    def _within_rooms(self, wanted: dict[str, float]) -> dict[str, float]:
+        """Return what teams want, within the maxima of teams and departments; teams share the room of a department."""
+        teams, standing = self.state.teams, self.standing
+        for name in teams.guarantees:  # the innermost come first
+            most = teams.by_name[name].max_gpus
+            below = {team: gpus for team, gpus in wanted.items() if name in teams.path(team)}
+            if most is not None and below:
+                room = max(most - standing.held.get(name, 0.0), 0.0)
+                wanted |= share_out(room, below, {team: teams.weight(team) for team in below})
+        return wanted
 
     def _wanted(self) -> dict[str, float]:
         """Return the GPUs that the waiting jobs of each team want and could have. If the policy preempts, they could
@@ -128,7 +144,9 @@ class TeamContext(Context):
                 counts[first] = counts.get(first, 0) + 1
         wanted: dict[str, float] = {}
         for job, count in counts.items():
-            if job.gpus and (self.policy.preempts or self.allocator.fits(job.shape)):
+            if not job.gpus or self.cache.impossible(job.shape, self.placement):
+                continue
+            if self.policy.preempts or self.allocator.fits(job.shape):
                 team = self.standing.team(job)
                 wanted[team] = wanted.get(team, 0.0) + gpus_of(job) * count
         return wanted
@@ -174,35 +192,53 @@ class TeamContext(Context):
 
     def cursor(self, *, fresh: bool = False) -> QueueCursor:  # noqa: ARG002
         self.order.fresh.clear()
+        if self._counts_asks:
+            self._count()
+        self._expect_pending()
         return TeamCursor(self)
 
+    def _expect_pending(self) -> None:
+        """Count the jobs of the present plan that wait until GPUs are released."""
+        for ids in self.state.pending:
+            for job in filter(None, map(self.state.jobs.get, ids)):
+                if job.ended_at is None and (job.waits or job.releasing):
+                    self.standing.expect(job, gpus_of(job) / len(ids))
+
     def all_jobs(self) -> StreamCursor:
-        return repacking.JobCursor(self, super().all_jobs())
+        return repacking.JobCursor(self, super().view().cursor())
 
     def all_asks(self) -> Iterable[Ask]:
         return repacking.arrange_asks(self, list(super().asks()))
 
     def asks(self) -> Iterator[Ask]:
         jobs, standing = self.state.jobs, self.standing
+        self._counts_asks = self.policy.preempts
         for ask in super().asks():
-            named = [jobs[job] for job in ask.jobs if job in jobs]
-            if ask.reserve or any(job.id in self.served for job in named):
-                if ask.reserve:
-                    yield ask
+            if ask.reserve:
+                yield ask
                 continue
-            waiting = [job for job in named if job.waits]
-            refused = {job.id for job in waiting if self.refusal(job) is not None}
+            named = [jobs[name] for name in ask.jobs if name in jobs]
+            refused = {job.id for job in named if job.waits and (job.id in self.served or self.refusal(job))}
             if refused:
                 ask = replace(ask, jobs=tuple(job for job in ask.jobs if job not in refused))
-            if not ask.jobs:
+            named = [job for job in named if job.id not in refused]
+            if not named or not self._expect_ask(named, ask.gpus * min(ask.share.request, 1.0) / len(named)):
                 continue
-            added = [job for job in waiting if job.id not in refused]
-            for job in added:
-                standing.expect(job, ask.gpus * min(ask.share.request, 1.0) / len(ask.jobs))
             yield ask
             if not self.policy.preempts:  # such a planner has served this ask by now
-                for job in added:
+                for job in named:
                     standing.unexpect(job)
+
+    def _expect_ask(self, jobs: Sequence[JobState], gpus_each: float) -> bool:
+        """Count jobs that are to run together; False: a run would hold more than its team may, outside of its weave."""
+        more = {job: gpus_each if job.waits else self.standing.growth(job, gpus_each) for job in jobs}
+        run = next((job for job in jobs if not job.waits), None)
+        if run is not None and more[run] and self.standing.full_team(run, sum(more.values())) is not None:
+            return False
+        for job, gpus in more.items():
+            if gpus:
+                self.standing.expect(job, gpus)
+        return True
 
     def victims(self, job: JobState, runs: Iterator[JobState]) -> Iterator[JobState]:
         return (run for run in runs if self.standing.may_stop(job, run))
@@ -261,7 +297,3 @@ class TeamCursor(QueueCursor):
                     context.standing.expect(job)
             elif refused != "reclaimed":
                 self.fail(job.shape)
-
-
-def _room(standing: Standing, most: int | None, name: str) -> float:
-    return inf if most is None else most - standing.held.get(name, 0.0)

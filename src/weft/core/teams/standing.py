@@ -33,9 +33,9 @@ def gpus_of(job: JobState) -> float:
     return job.gpus * min(job.wanted_share.request, 1.0)
 
 
-def part_of(run: JobState) -> float:
-    """Return the GPUs that a run counts: of shared GPUs its share, of a weave an equal part."""
-    return run.gpus * min(run.share.request, 1.0) / max(len(run.weave), 1)
+def held_by(run: JobState) -> float:
+    """Return the GPUs that a run holds, alone or with the other members of its weave: of shared GPUs its share."""
+    return run.gpus * min(run.share.request, 1.0)
 
 
 def cover_order(run: JobState) -> tuple[bool, float, int]:
@@ -45,11 +45,12 @@ def cover_order(run: JobState) -> tuple[bool, float, int]:
 
 
 def units_of(runs: Iterable[JobState]) -> list[Unit]:
-    """Return the runs, with the members of a weave together at the place of the first."""
+    """Return the runs, with the members of a weave together at the place of the first. Those that stay hold all of its
+    GPUs."""
     units: dict[object, list[JobState]] = {}
     for run in runs:
         units.setdefault(run.weave or run.id, []).append(run)
-    return [(unit, sum(map(part_of, unit))) for unit in units.values()]
+    return [(unit, max(map(held_by, unit))) for unit in units.values()]
 
 
 class Standing:
@@ -67,8 +68,8 @@ class Standing:
         """The depth of the team or department whose guarantee covers a run: 1 for the outermost."""
         self._counts: dict[JobId, float] = {}
         """The GPUs that each run counts."""
-        self._expected: dict[JobId, float] = {}
-        """Waiting jobs that are to have GPUs, and count already."""
+        self._expected: dict[JobId, tuple[float, bool]] = {}
+        """Waiting jobs that are to have GPUs, and count already; whether they borrow them."""
         self._cover(list(units))
 
     def path(self, job: JobState) -> Path:
@@ -90,9 +91,10 @@ class Standing:
         gpus = gpus_of(job)
         return gpus > 0 and any(self.fits_guarantee(name, gpus) for name in self.path(job))
 
-    def full_team(self, job: JobState) -> str | None:
-        """Return the team of the job, or a department, whose maximum has no room for the job; None: all have room."""
-        gpus = gpus_of(job)
+    def full_team(self, job: JobState, gpus: float | None = None) -> str | None:
+        """Return the team of the job, or a department, whose maximum has no room for the job, or for these GPUs more;
+        None: all have room."""
+        gpus = gpus_of(job) if gpus is None else gpus
         for name in self.path(job):
             most = self._teams.by_name[name].max_gpus
             if most is not None and gpus and self.held.get(name, 0.0) + gpus > most + ROUNDING:
@@ -120,24 +122,36 @@ class Standing:
         """Return how deep the team is whose guarantee covers the run; 0: the run is borrowed."""
         return self._depths.get(run.id, NOT_COVERED)
 
+    def growth(self, run: JobState, gpus: float) -> float:
+        """Return how many GPUs more a run would count if it counted so many, such as outside of its weave."""
+        return max(gpus - self._counts.get(run.id, gpus), 0.0)
+
     # ---- what changes
 
     def expect(self, job: JobState, gpus: float | None = None) -> None:
         """Count a waiting job that is to have GPUs."""
-        if job.id not in self._expected:
-            self._expected[job.id] = gpus_of(job) if gpus is None else gpus
-            self._count(job, self._expected[job.id])
+        if job.id in self._expected:
+            return
+        gpus = gpus_of(job) if gpus is None else gpus
+        borrows = not any(self.fits_guarantee(name, gpus) for name in self.path(job))
+        self._expected[job.id] = gpus, borrows
+        self._count(job, gpus)
+        if borrows:
+            self._borrow(job, gpus)
 
     def unexpect(self, job: JobState) -> None:
         """Count a waiting job no longer."""
-        gpus = self._expected.pop(job.id, None)
-        if gpus is not None:
-            self._count(job, -gpus)
+        if job.id not in self._expected:
+            return
+        gpus, borrows = self._expected.pop(job.id)
+        self._count(job, -gpus)
+        if borrows:
+            self._borrow(job, -gpus)
 
     def start(self, run: JobState) -> None:
         """Count a run that has just started."""
         self.unexpect(run)
-        gpus, path = part_of(run), self.path(run)
+        gpus, path = held_by(run) / max(len(run.weave), 1), self.path(run)
         depth = next((at + 1 for at in reversed(range(len(path))) if self.fits_guarantee(path[at], gpus)), NOT_COVERED)
         self._add(run, gpus)
         if depth:
