@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
+from weft.core.state.teams import Teams
 from weft.errors import InputError, UnknownName
 from weft.inputs.quantities import parse_whole
 from weft.model import Team
@@ -44,6 +45,18 @@ def changed_team(team: Team, values: Mapping[str, str]) -> Team:
         what = f"team {made.name} is guaranteed {made.guarantee} GPUs and may hold {made.max_gpus} at most"
         raise InputError(what, hint="raise --max, or lower --guarantee")
     return made
+
+
+def check_guarantees(teams: Iterable[Team]) -> None:
+    """Raise unless each team may hold what it is guaranteed, with the teams below it."""
+    known = Teams()
+    for team in teams:
+        known.put(team)
+    name = known.overcommitted()
+    if name is not None:
+        sure, most = known.guarantees[name], known.by_name[name].max_gpus
+        what = f"team {name} is guaranteed {sure} GPUs, with the teams below it, and may hold {most} at most"
+        raise InputError(what, hint="raise its max, or lower a guarantee")
 
 
 def _guarantee(text: str) -> int:

@@ -7,7 +7,7 @@ from typing import Final
 from weft.inputs.files import read_text
 from weft.inputs.yaml import YamlMapping, YamlValue, parse_yaml
 from weft.model import Team
-from weft.teams.description import KEYS, changed_team, check_team_name
+from weft.teams.description import KEYS, changed_team, check_guarantees, check_team_name
 
 MAX_TEAMS: Final = 1000
 
@@ -16,9 +16,12 @@ def read_teams(path: str) -> tuple[Team, ...]:
     """Return the teams of a file; a department comes before its teams."""
     root = parse_yaml(read_text(path), path).mapping("a file of teams", ("teams",))
     found: list[Team] = []
-    _add_teams(root.require("teams"), "", found)
+    entries = root.require("teams")
+    _add_teams(entries, "", found)
     if not found or len(found) > MAX_TEAMS:
         raise root.value.error(f"{len(found)} teams", f"expected from 1 to {MAX_TEAMS:,}")
+    with entries.locating():
+        check_guarantees(found)
     return tuple(found)
 
 

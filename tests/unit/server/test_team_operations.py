@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from support.builders import Rig, grid
@@ -9,6 +11,7 @@ from weft.errors import InputError, NotPermitted, Refused, UnknownName
 from weft.model import Job, Task, Team, TeamRemoved, TeamSet
 from weft.server.admin.teams import events_of, team_views
 from weft.server.jobs.admission import check_team
+from weft.teams.file import read_teams
 
 LAB = Team("lab", 4, members=("ann",))
 INNER = Team("lab/a", 2, 8, 2.0, ("bob",))
@@ -54,3 +57,29 @@ def test_a_team_shows_what_it_holds_and_borrows() -> None:
     lab, inner = team_views(made.state)
     assert (lab.team, lab.guaranteed, lab.held, lab.borrowed) == ("lab", 4, 6.0, 4.0)
     assert (inner.team, inner.held, inner.borrowed, inner.running, inner.waiting) == ("lab/a", 6.0, 4.0, 2, 0)
+
+
+@pytest.mark.parametrize(
+    ("verb", "options"),
+    [
+        ("team-set", {"team": "lab", "max": "5", "guarantee": "5"}),
+        ("team-add", {"team": "lab/b", "guarantee": "7"}),
+        ("team-apply", {"lab": '{"max": "4"}', "lab/a": '{"guarantee": "2"}', "lab/b": '{"guarantee": "3"}'}),
+    ],
+)
+def test_no_team_is_guaranteed_more_than_its_department_may_hold(verb: str, options: dict[str, str]) -> None:
+    made = rig()
+    made.tell(TeamSet(0.0, Team("lab", 4, 8)), TeamSet(0.0, Team("lab/c", 4)))
+    with pytest.raises(
+        InputError, match=r"team lab is guaranteed \d+ GPUs, with the teams below it, and may hold \d at"
+    ):
+        events_of(made.state, verb, options, 1.0)
+    assert events_of(made.state, "team-set", {"team": "lab", "max": "6"}, 1.0) == [TeamSet(1.0, Team("lab", 4, 6))]
+
+
+def test_a_file_of_such_teams_is_refused_with_its_line(tmp_path: Path) -> None:
+    file = tmp_path / "teams.yaml"
+    file.write_text("teams:\n  lab: {max: 4, teams: {a: {guarantee: 3}, b: {guarantee: 3}}}\n")
+    with pytest.raises(InputError, match="team lab is guaranteed 6 GPUs") as refused:
+        read_teams(str(file))
+    assert "teams.yaml:2" in str(refused.value)

@@ -6,17 +6,30 @@ import json
 from collections.abc import Mapping, Sequence
 
 from weft.core.state.state import State
-from weft.core.teams.standing import standing_of
+from weft.core.state.teams import Teams
+from weft.core.teams.standing import Standing, standing_of
 from weft.errors import InputError, Refused, UnknownName
 from weft.model import Seconds, Team, TeamRemoved, TeamSet
 from weft.model.team_facts import TeamEvent
 from weft.server.jobs.groups import unfinished
-from weft.teams.description import changed_team, check_team_name
+from weft.teams.description import changed_team, check_guarantees, check_team_name
 from weft.wire.views.teams import TeamsChangedView, TeamView
 
 
 def events_of(state: State, verb: str, options: Mapping[str, str], now: Seconds) -> list[TeamEvent]:
-    """Return the events of a request."""
+    """Return the events of a request, or raise: no team may be guaranteed more than it may hold."""
+    events = _events(state, verb, options, now)
+    teams = dict(state.teams.by_name)
+    for event in events:
+        if isinstance(event, TeamSet):
+            teams[event.team.name] = event.team
+        else:
+            teams.pop(event.team, None)
+    check_guarantees(teams.values())
+    return events
+
+
+def _events(state: State, verb: str, options: Mapping[str, str], now: Seconds) -> list[TeamEvent]:
     if verb == "team-apply":
         return _apply(state, options, now)
     values = {key: text for key, text in options.items() if key != "team"}
@@ -65,17 +78,23 @@ def changes_view(state: State, events: Sequence[TeamEvent]) -> TeamsChangedView:
     )
 
 
+def borrowed_gpus(teams: Teams, standing: Standing) -> dict[str, float]:
+    """Return the GPUs that each team borrows, those of the teams below it included."""
+    borrowed: dict[str, float] = {}
+    for team, gpus in standing.borrowed.items():
+        for name in teams.path(team):
+            borrowed[name] = borrowed.get(name, 0.0) + gpus
+    return borrowed
+
+
 def team_views(state: State) -> list[TeamView]:
     """Return all teams by name, each after its department."""
     teams, standing = state.teams, standing_of(state)
-    running, waiting, borrowed = dict[str, int](), dict[str, int](), dict[str, float]()
+    running, waiting, borrowed = dict[str, int](), dict[str, int](), borrowed_gpus(teams, standing)
     for job in unfinished(state):
         counts = running if job.active else waiting
         for name in teams.path(job.job.team):
             counts[name] = counts.get(name, 0) + 1
-    for team, gpus in standing.borrowed.items():
-        for name in teams.path(team):
-            borrowed[name] = borrowed.get(name, 0.0) + gpus
     return [
         TeamView(
             team=name, guarantee=team.guarantee, max=team.max_gpus, weight=team.weight, members=list(team.members),
