@@ -22,7 +22,10 @@ def test_gpu_time_and_cpu_time_of_real_jobs(weft: Weft) -> None:
     assert row["gpu_hours"] > 0
     assert (row["gpu_utilisation"], row["energy_kwh"]) == (None, None)
     assert {row["name"] for row in weft.json("usage", "--by", "group")["rows"]} == {"g", ""}
+    assert {row["name"] for row in weft.json("usage", "--by", "team")["rows"]} == {""}
     assert weft.json("usage", "--user", "nemo")["rows"] == []
+    assert weft.json("usage", "--team", "nemo")["rows"] == []
+    assert weft.json("metrics", "--team", "nemo")["jobs"] == 0
     (job,) = weft.json("usage", "burn")["jobs"]
     assert (job["id"], job["status"], job["gpus"], job["memory_reserved_mb"]) == (one, "done", 1, 100)
     assert job["cpu_s"] > 0

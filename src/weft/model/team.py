@@ -5,6 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 
+def departments(name: str) -> list[str]:
+    """Return the departments of a team by name, the outermost first, and the team itself; of no team, none."""
+    parts = name.split("/") if name else []
+    return ["/".join(parts[: count + 1]) for count in range(len(parts))]
+
+
 @dataclass(frozen=True, slots=True)
 class Team:
     """A team. `department/team` is a team of a department; the department is a team, too."""

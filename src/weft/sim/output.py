@@ -26,13 +26,13 @@ from weft.sim.traces.formats.draft import MAX_GPUS
 
 JOB_COLUMNS: Final = (
     "job_id", "user", "gpus", "status", "submit_s", "first_start_s", "end_s", "jct_s", "queue_s", "runs", "preemptions",
-    "gpu_seconds", "solo_s", "rho", "first_wait_s", "group",
+    "gpu_seconds", "solo_s", "rho", "first_wait_s", "group", "team",
 )  # fmt: skip
 CLUSTER_COLUMNS: Final = ("time_s", "busy_gpus", "gpus", "pending", "running", "blocking_index")
 
 SQLITE_HEAD: Final = b"SQLite format 3\0"
 
-_OPTIONAL_COLUMNS: Final = {"user", "jct_s", "first_wait_s", "group"}
+_OPTIONAL_COLUMNS: Final = {"user", "jct_s", "first_wait_s", "group", "team"}
 """Columns of job.csv that may be missing: they are derived or descriptive."""
 _STATUSES: Final = get_args(Status)
 
@@ -122,7 +122,7 @@ def _format_job(job: JobRecord) -> tuple[object, ...]:
     """Return the cells of a job: numbers in full precision, so that they read back equal; None if unknown."""
     return (
         job.id, job.user, job.gpus, job.status, job.submit, job.first_start, job.end, job.jct_s, job.queue_s, job.runs,
-        job.preemptions, job.gpu_seconds, job.solo_s, job.rho, job.first_wait_s, job.group,
+        job.preemptions, job.gpu_seconds, job.solo_s, job.rho, job.first_wait_s, job.group, job.team,
     )  # fmt: skip
 
 
@@ -147,6 +147,7 @@ def _parse_job(row: Row) -> JobRecord:
         solo_s=_number_or_none(row, "solo_s"),
         rho=_number_or_none(row, "rho"),
         group=row.text("group"),
+        team=row.text("team"),
     )
     _check_times(row, job)
     return job

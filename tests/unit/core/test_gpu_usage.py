@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from support.builders import Rig, node
 from weft.core.metrics.advice import advise, cpu_share, memory_share
-from weft.core.metrics.history import History, read_history
+from weft.core.metrics.history import History, Selection, read_history
 from weft.core.metrics.usage import JobUsage, job_usages, usage_by
 from weft.core.state.apply.snapshots import snapshot
 from weft.model import Exited, Job, PerRank, Submitted, Task, Use, Used
@@ -48,6 +48,20 @@ def test_gpu_hours_by_user_group_and_model() -> None:
     assert hours(history, "user", since=2.5 * HOUR) == {"ann": 1.0}
     (bob, _) = usage_by(job_usages(history.record.jobs, history.usage), "user")
     assert (bob.utilisation, bob.energy_j, bob.metered) == (0.5, 3.6e6, True)
+
+
+def test_gpu_hours_by_team_with_those_of_departments() -> None:
+    rig = Rig("fifo", [node("a", 8)])
+    teams = ("lab/x", "lab/y", "other")
+    rig.submit(*(Job(str(gpus), gpus, task=Task(team=team)) for gpus, team in enumerate(teams, 1)), Job("4"))
+    rig.settle()
+    rig.now = HOUR
+    for name in list(rig.active):
+        rig.exit(name)
+    history = read_history(rig.facts)
+    assert hours(history, "team") == {"lab": 3.0, "other": 3.0, "lab/y": 2.0, "lab/x": 1.0, "": 1.0}
+    assert [job.id for job in Selection(team="lab").of(history.record).jobs] == ["1", "2"]
+    assert [job.id for job in Selection(team="lab/y").of(history.record).jobs] == ["2"]
 
 
 def test_a_compacted_journal_gives_the_same_usage() -> None:

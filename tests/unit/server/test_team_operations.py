@@ -8,8 +8,9 @@ import pytest
 
 from support.builders import Rig, grid
 from weft.errors import InputError, NotPermitted, Refused, UnknownName
-from weft.model import Job, Task, Team, TeamRemoved, TeamSet
+from weft.model import Exited, Job, Task, Team, TeamRemoved, TeamSet
 from weft.server.admin.teams import events_of, team_views
+from weft.server.http.team_counters import TeamGpuSeconds
 from weft.server.jobs.admission import check_team
 from weft.teams.file import read_teams
 
@@ -83,3 +84,15 @@ def test_a_file_of_such_teams_is_refused_with_its_line(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="team lab is guaranteed 6 GPUs") as refused:
         read_teams(str(file))
     assert "teams.yaml:2" in str(refused.value)
+
+
+def test_gpu_seconds_of_teams_and_departments() -> None:
+    made = rig()
+    counter = TeamGpuSeconds(made.state)
+    facts = made.submit(Job("1", 2, task=Task(team="lab/a")), Job("2", 4, task=Task(team="lab/a")), Job("3", 2))
+    counter.record(made.state, facts)
+    made.now = 100.0
+    counter.record(made.state, [*made.exit("2"), Exited(100.0, "2", 1, "done")])
+    assert dict(counter.totals(150.0)) == {
+        ("lab", "held"): 700.0, ("lab", "borrowed"): 400.0, ("lab/a", "held"): 700.0, ("lab/a", "borrowed"): 400.0,
+    }  # fmt: skip

@@ -42,18 +42,19 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def add_selection(parser: argparse.ArgumentParser) -> None:
-    """Add the flags that select jobs: --since, --user, --group."""
+    """Add the flags that select jobs: --since, --user, --group, --team."""
     parser.add_argument(
         "--since", metavar="T", help="only jobs submitted within T: 7d, 12h, 90 (minutes), before the end of a file"
     )
     parser.add_argument("--user", metavar="U", default="", help="only jobs of this user")
     parser.add_argument("--group", metavar="G", default="", help="only jobs of this group")
+    parser.add_argument("--team", metavar="T", default="", help="only jobs of this team, or of teams below it")
 
 
 def selection(args: argparse.Namespace) -> Selection:
     from weft.core.metrics.history import Selection
 
-    return Selection(None if args.since is None else flags.since_s(args.since), args.user, args.group)
+    return Selection(None if args.since is None else flags.since_s(args.since), args.user, args.group, args.team)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -1,4 +1,4 @@
-"""GPU-hours by user, group or GPU model, and how well jobs used what they held.
+"""GPU-hours by user, group, team or GPU model, and how well jobs used what they held.
 
 The figures come from the journal, by the same code as those of weft metrics. GPUs are sampled every ten seconds while
 jobs run; energy is known where the driver reports it.
@@ -21,19 +21,23 @@ EXAMPLE: Final = """examples:
   weft usage
   weft usage --since 7d --by model
   weft usage --by group --user ada --json
+  weft usage --by team
   weft usage 7"""
 
 DEFAULT_SINCE: Final = "30d"
-BY: Final = ("user", "group", "model")
+BY: Final = ("user", "group", "team", "model")
 JOULES_PER_KWH: Final = 3.6e6
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("jobs", metavar="JOB", nargs="*", help="how well this job, or array, used what it held")
     parser.add_argument("--since", metavar="T", help=f"GPU time within T: 7d, 12h (default: {DEFAULT_SINCE})")
-    parser.add_argument("--by", choices=BY, default="user", help="one row per user, group or GPU model (default: user)")
+    parser.add_argument(
+        "--by", choices=BY, default="user", help="one row per user, group, team or GPU model (default: user)"
+    )
     parser.add_argument("--user", metavar="U", default="", help="only jobs of this user")
     parser.add_argument("--group", metavar="G", default="", help="only jobs of this group")
+    parser.add_argument("--team", metavar="T", default="", help="only jobs of this team, or of teams below it")
     flags.add_common(parser)
 
 
@@ -42,12 +46,14 @@ def run(args: argparse.Namespace) -> int:
 
     from weft.cli import live_history
     from weft.core.metrics.usage import job_usages
+    from weft.model.team import departments
 
     history = live_history.read(args.scheduler)
     since_s = flags.since_s(args.since or DEFAULT_SINCE) if not args.jobs or args.since else None
     since = float("-inf") if since_s is None else time.time() - since_s
     found = job_usages(history.record.jobs, history.usage, since)
     found = [job for job in found if args.user in ("", job.user) and args.group in ("", job.group)]
+    found = [job for job in found if args.team in ("", *departments(job.team))]
     if args.jobs:
         return _show_jobs(args, history, found)
     return _show_rows(args, found)
@@ -132,7 +138,8 @@ def _job_json(usage: JobUsage, history: History) -> dict[str, Any]:
 
     job, use = history.jobs[usage.id], usage.use
     return {
-        "id": usage.id, "name": job.name, "user": usage.user, "group": usage.group, "status": usage.status,
+        "id": usage.id, "name": job.name, "user": usage.user, "group": usage.group, "team": usage.team,
+        "status": usage.status,
         "gpus": usage.gpus, "run_s": round(usage.run_s, 3), "gpu_hours": round(usage.total_gpu_s / 3600, 6),
         "models": {model: round(gpu_s / 3600, 6) for model, gpu_s in usage.gpu_s.items()},
         "gpu_utilisation": usage.utilisation, "sampled_s": use.sampled_s if use else 0.0,

@@ -11,6 +11,7 @@ from weft.core.metrics.records import JobRecord
 from weft.core.metrics.usage import UsageMeter
 from weft.core.metrics.work import JobWork, WorkMeter
 from weft.model import Fact, Job, JobId, Seconds
+from weft.model.team import departments
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +32,8 @@ class Selection:
     """Jobs submitted within this time before the end."""
     user: str = ""
     group: str = ""
+    team: str = ""
+    """A team, or a department with all its teams."""
 
     def of(self, record: Record, now: Seconds | None = None) -> Record:
         """Return the record of the selected jobs. `now`: where the time counts back from; None: the record's end."""
@@ -42,6 +45,8 @@ class Selection:
             jobs = [job for job in jobs if job.user == self.user]
         if self.group:
             jobs = [job for job in jobs if job.group == self.group]
+        if self.team:
+            jobs = [job for job in jobs if self.team in departments(job.team)]
         return record if len(jobs) == len(record.jobs) else replace(record, jobs=jobs)
 
 

@@ -1,4 +1,4 @@
-"""Usage: GPU time by user, group and GPU model, and how well jobs used what they held.
+"""Usage: GPU time by user, group, team and GPU model, and how well jobs used what they held.
 
 The GPU seconds of a job are those of `core.metrics.collector`, which divides GPUs among jobs that share them. Its runs
 give the part that falls into the window, and on which GPU models.
@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 from weft.core.metrics.records import JobRecord
 from weft.model import Exited, Fact, JobId, JobSnapshot, NodeId, NodeJoined, NodeLost, Seconds, Slots, Start, Use, Used
 from weft.model.status import ACTIVE
+from weft.model.team import departments
 
 UNKNOWN: Final = ""
 """The model of GPUs that name none."""
@@ -115,6 +116,7 @@ class JobUsage:
     run_s: float
     """Seconds for which it held GPUs, over all its life."""
     use: Use | None
+    team: str = ""
 
     @property
     def total_gpu_s(self) -> float:
@@ -147,14 +149,14 @@ def job_usages(
                 by_model[span.model] = by_model.get(span.model, 0.0) + part_s * span.gpus * scale
         if by_model or any(span.end > since and span.begin < until for span in spans if not span.gpus):
             use = meter.uses.get(record.id)
-            made = JobUsage(record.id, record.user, record.group, record.gpus, record.status, by_model, run_s, use)
-            found.append(made)
+            who = record.id, record.user, record.group
+            found.append(JobUsage(*who, record.gpus, record.status, by_model, run_s, use, record.team))
     return found
 
 
 @dataclass(slots=True)
 class UsageRow:
-    """The usage of one user, group or GPU model."""
+    """The usage of one user, group, team or GPU model."""
 
     name: str
     jobs: int = 0
@@ -184,13 +186,14 @@ class UsageRow:
 NAMES: Final[Mapping[str, Callable[[JobUsage], Mapping[str, float]]]] = {
     "user": lambda job: {job.user: job.total_gpu_s},
     "group": lambda job: {job.group: job.total_gpu_s},
+    "team": lambda job: dict.fromkeys(departments(job.team) or [""], job.total_gpu_s),
     "model": lambda job: job.gpu_s,
 }
-"""The kinds of rows, and the GPU seconds of a job in each row."""
+"""The kinds of rows, and the GPU seconds of a job in each row. A department has those of its teams."""
 
 
 def usage_by(jobs: Iterable[JobUsage], by: str) -> list[UsageRow]:
-    """Return one row for each user, group or model, the largest first."""
+    """Return one row for each user, group, team or model, the largest first."""
     rows: dict[str, UsageRow] = {}
     for job in jobs:
         for name, gpu_s in NAMES[by](job).items():

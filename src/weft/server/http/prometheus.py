@@ -16,6 +16,7 @@ from weft.model.status import Reason
 from weft.server.admin.teams import team_views
 from weft.server.controller import Controller
 from weft.server.http.job_counters import JobCounters, UserFigures
+from weft.server.http.team_counters import TeamGpuSeconds
 from weft.server.process.event_loop import current_turns
 from weft.server.weaves.views import members_by_weave
 
@@ -39,7 +40,8 @@ class Metrics:
         self._registry = CollectorRegistry(auto_describe=False)
         self._controller = controller
         self._jobs = JobCounters(self._registry, controller.scheduler.state)
-        self._registry.register(_State(controller, self._jobs))
+        self._teams = TeamGpuSeconds(controller.scheduler.state)
+        self._registry.register(_State(controller, self._jobs, self._teams))
         self._calls = Counter("weft_rpc", "Calls accepted, by method.", ("method",), registry=self._registry)
         self._deciding = Histogram(
             "weft_decision_seconds",
@@ -61,7 +63,9 @@ class Metrics:
 
     def record_facts(self, events: Sequence[Event], decisions: Sequence[Decision]) -> None:
         """Count the jobs in the facts of a batch."""
-        self._jobs.record(self._controller.scheduler.state, events, decisions)
+        state = self._controller.scheduler.state
+        self._jobs.record(state, events, decisions)
+        self._teams.record(state, (*events, *decisions))
 
     def count_call(self, method: str) -> None:
         """Count a call of a method, named as gRPC names it."""
@@ -89,14 +93,16 @@ class _CallCounter(grpc.aio.ServerInterceptor):
 class _State:
     """Reads gauges from the scheduler's state each time they are collected."""
 
-    def __init__(self, controller: Controller, counters: JobCounters) -> None:
-        self._controller, self._counters = controller, counters
+    def __init__(self, controller: Controller, counters: JobCounters, teams: TeamGpuSeconds) -> None:
+        self._controller, self._counters, self._teams = controller, counters, teams
 
     def collect(self) -> Iterator[Metric]:
         controller = self._controller
         yield from _jobs(controller)
         yield from _users(self._counters.by_user(controller.scheduler.state.jobs.values()))
-        yield from _teams(controller)
+        if controller.scheduler.state.teams.by_name:
+            yield from _teams(controller)
+            yield _team_seconds(self._teams.totals(controller.loop.clock.now()))
         yield from _gpus(controller)
         yield from _weaves(controller)
         agents = Count(each.state for each in controller.inventory.nodes().values())
@@ -174,10 +180,7 @@ def _users(figures: UserFigures) -> Iterator[Metric]:
 
 
 def _teams(controller: Controller) -> Iterator[Metric]:
-    state = controller.scheduler.state
-    if not state.teams.by_name:
-        return
-    views = team_views(state)
+    views = team_views(controller.scheduler.state)
     yield _gauge(
         "weft_team_gpus",
         "GPUs of each team: held, of these borrowed, guaranteed, and the most that it may hold.",
@@ -197,6 +200,13 @@ def _teams(controller: Controller) -> Iterator[Metric]:
             for name, count in (("active", each.running), ("waiting", each.waiting))
         ),
     )
+
+
+def _team_seconds(totals: Iterable[tuple[tuple[str, str], float]]) -> Metric:
+    metric = Metric("weft_team_gpu_seconds", "GPU seconds of each team: held, and of these borrowed.", "counter")
+    for (team, kind), seconds in totals:
+        metric.add_sample("weft_team_gpu_seconds_total", {"team": team, "kind": kind}, seconds)
+    return metric
 
 
 def _gpus(controller: Controller) -> Iterator[Metric]:
