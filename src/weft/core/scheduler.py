@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import chain
 
 from weft.core.admission import check_job
 from weft.core.planning.allocator import Allocator
@@ -233,6 +234,12 @@ class Scheduler:
         """Return the waiting jobs, best first; without a key, first come first. Call it between two steps."""
         self.order.drain(self.state)
         return self.order.best_first()
+
+    def allowed_in_order(self) -> Iterator[JobState]:
+        """Return the waiting replicas, then the waiting jobs, best first, without those beyond the maximum of their
+        team: more GPUs would not help them. Call it between two steps."""
+        replicas, layer = self.state.services.waiting.values(), self.layer()
+        return chain(replicas, self.in_order()) if layer is None else layer.within_maximum(replicas)
 
     def impossible(self, job: JobState) -> bool:
         """Return whether the living nodes could not hold the job even if empty. Such a job blocks no other."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain, islice
+from itertools import islice
 from typing import Final
 
 from weft.core.planning.feasibility import Feasible
@@ -77,7 +77,8 @@ class Fits:
 def measure_demand(
     state: State, placement: Placement, waiting: Iterable[JobState], coming: Mapping[str, Sequence[NodeId]], fits: Fits
 ) -> dict[str, Demand]:
-    """Return the demand for each pool. `coming` are the slots of each pool whose nodes are on their way."""
+    """Return the demand of waiting replicas and jobs for each pool. `coming` are the slots of each pool whose nodes
+    are on their way."""
     found = {name: Demand() for name in state.pools.by_name}
     if state.paused:
         return found
@@ -88,7 +89,7 @@ def measure_demand(
             floor.add(state.pools.by_name[name].pool, slot)
     full: set[tuple[Shape, tuple[bool, ...]]] = set()
     """Shapes for which neither the floor nor a pool has room, and which pools jobs of them outlast."""
-    for job in islice(chain(state.services.waiting.values(), waiting), MAX_JOBS):
+    for job in islice(waiting, MAX_JOBS):
         late = tuple(outlasts(pool.pool, job.job) for pool in pools)
         if (job.shape, late) in full:
             continue

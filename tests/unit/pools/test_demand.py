@@ -34,7 +34,8 @@ def demand(*facts: object, pools: tuple[Pool, ...] = (POOL,), coming: tuple[str,
     state = State()
     for fact in (*(PoolAdded(0.0, pool) for pool in pools), *facts):
         assert state.apply(fact)  # type: ignore[arg-type]
-    return measure_demand(state, Packed(), state.waiting.values(), {"a100": coming} if coming else {}, Fits())
+    waiting = (*state.services.waiting.values(), *state.waiting.values())
+    return measure_demand(state, Packed(), waiting, {"a100": coming} if coming else {}, Fits())
 
 
 def submitted(*jobs: Job) -> list[Submitted]:

@@ -29,6 +29,9 @@ from weft.model import (
     PoolRemoved,
     PoolResumed,
     Submitted,
+    Task,
+    Team,
+    TeamSet,
 )
 from weft.plugins import registry
 from weft.pools.provider import AllocationSpec, AllocationStatus, ProviderError, Site
@@ -252,5 +255,17 @@ def test_nothing_is_asked_for_or_given_up_while_the_provider_is_away(tmp_path: P
         await world.turn()
         await world.turn()
         assert len(world.allocations) > len(before)
+
+    asyncio.run(scenario())
+
+
+def test_jobs_beyond_the_maximum_of_their_team_need_no_nodes(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        world = World(tmp_path, UnreliableProvider(Random(1)))
+        world.post(PoolAdded(0.0, POOL), TeamSet(0.0, Team("a", 0, 2)))
+        world.post(*(Submitted(0.0, Job(str(n), task=Task(team="a"))) for n in range(8)))
+        for _ in range(5):
+            await world.turn()
+        assert len(world.allocations) == 1, "a node of 2 GPUs has all that team a may hold"
 
     asyncio.run(scenario())

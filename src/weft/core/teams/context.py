@@ -151,6 +151,22 @@ class TeamContext(Context):
                 wanted[team] = wanted.get(team, 0.0) + gpus_of(job) * count
         return wanted
 
+    def within_maximum(self, replicas: Iterable[JobState]) -> Iterator[JobState]:
+        """Yield the waiting replicas and jobs, best first, that the maximum of no team forbids, next to the runs and to
+        those before them. Call it between two steps."""
+        standing = self.standing
+        for replica in replicas:
+            if standing.full_team(replica) is None:
+                yield replica
+                standing.expect(replica)
+        cursor = repacking.waiting_cursor(self)
+        for _, _, job in cursor:
+            if standing.full_team(job) is not None:
+                cursor.fail(job.shape)
+                continue
+            yield job
+            standing.expect(job)
+
     def next_wake(self) -> Seconds | None:
         """Return when the next job may borrow again, or give back again what it borrows."""
         state, reclaimed = self.state, self.state.teams.reclaimed

@@ -266,7 +266,7 @@ class PoolKeeper:
             memory.forget_others(pool.allocations)
             memory.update(pool, state, now)
             coming[name] = memory.coming(pool)
-        demands = measure_demand(state, scheduler.placement, scheduler.in_order(), coming, self.fits)
+        demands = measure_demand(state, scheduler.placement, scheduler.allowed_in_order(), coming, self.fits)
         events: list[Event] = []
         calls: list[ProviderCall] = []
         for name, pool in state.pools.by_name.items():
