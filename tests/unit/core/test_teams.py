@@ -9,8 +9,9 @@ from weft.core.explain import explain
 from weft.core.state.apply.snapshots import snapshot
 from weft.core.state.teams import Teams
 from weft.core.teams.allowances import share_out
+from weft.core.teams.check import unserved_jobs
 from weft.core.teams.context import MIN_RECLAIM_GAP_S
-from weft.model import Deployed, Job, Ready, ScaleRule, Service, Start, Stop, Task, Team, TeamRemoved, TeamSet
+from weft.model import Deployed, Job, Ready, ScaleRule, Service, Start, Stop, Task, Team, TeamRemoved, TeamSet, Where
 
 
 def rig_with(*teams: Team, policy: str = "fifo", nodes: int = 2) -> Rig:
@@ -49,6 +50,26 @@ def test_no_more_is_taken_back_than_needed_and_the_least_work_goes() -> None:
     rig.begin("9")
     rig.now = 250.0
     assert stops(rig.submit(job("a1", "a", 2))) == [("9", "reclaimed")]
+
+
+def test_a_job_pinned_to_borrowed_gpus_takes_back_just_these() -> None:
+    rig = rig_with(Team("a", 3), nodes=1)
+    rig.submit(*(job(f"b{number}", "b", 2) for number in range(4)))
+    (on_gpu_4,) = [name for name, slots in rig.active.items() if 4 in slots[0][1]]
+    rig.now = 60.0
+    pinned = job("p", "a", 1, where=Where(pinned=(("n0", (4,)),)))
+    assert stops(rig.submit(pinned)) == [(on_gpu_4, "reclaimed")]
+    assert stops(rig.submit(job("q", "a", 1, where=Where(pinned=(("n0", (5,)),))))) == [], "the same run stops already"
+    assert starts(rig.leave(on_gpu_4)) == ["p", "q"]
+    layer = rig.scheduler.layer()
+    assert layer is not None
+    assert unserved_jobs(layer) == []
+
+
+def test_a_job_pinned_to_gpus_within_a_guarantee_waits() -> None:
+    rig = rig_with(Team("a", 4), Team("b", 8), nodes=1)
+    rig.submit(job("1", "b", 8))
+    assert stops(rig.submit(job("p", "a", 1, where=Where(pinned=(("n0", (3,)),))))) == []
 
 
 def test_a_team_at_its_guarantee_takes_nothing_back() -> None:

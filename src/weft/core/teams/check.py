@@ -30,7 +30,8 @@ def unserved_jobs(layer: TeamContext) -> list[JobState]:
         elif allocator.promise(shape):
             standing.expect(job)
         elif (plan := find_reclaim(layer, job, allocator)) is not None:
-            found.append(job)
+            if plan.gone:  # else it only waits until GPUs are released
+                found.append(job)
             standing.expect(job)
             allocator.promise_parts(plan.parts)
         else:

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from weft.core.planning.allocator import Allocator, PreemptionPlan
+from weft.core.resources.node import Holder
 from weft.core.state.job import JobState
 from weft.model import Stop
 
@@ -20,10 +21,32 @@ if TYPE_CHECKING:
 def find_reclaim(context: TeamContext, job: JobState, allocator: Allocator | None = None) -> PreemptionPlan | None:
     """Return the runs that could stop for the job; None: not enough of them."""
     shape = job.shape
-    if not shape.gpus or shape.family.where.pinned:
+    if not shape.gpus:
         return None
+    if shape.family.where.pinned:
+        return _plan_pinned(context, job)
     plan = (allocator or context.allocator).find_victims(shape, _reclaimable(context, job))
     return None if plan.parts is None else plan
+
+
+def _plan_pinned(context: TeamContext, job: JobState) -> PreemptionPlan | None:
+    """Return the runs on the GPUs that the job is pinned to; None: one of them may not stop, or they are not enough."""
+    resources, shape, able = context.state.resources, job.shape, set(_reclaimable(context, job))
+    gone: dict[Holder, None] = {}
+    parts: list[tuple[int, int]] = []
+    for name, gpus in shape.family.where.pinned:
+        host = resources.by_id.get(name)
+        if host is None or not host.alive or any(gpu >= len(host.holders) for gpu in gpus):
+            return None
+        there = [holder for gpu in gpus for holder in host.holders[gpu] if not holder.releasing]
+        if not able.issuperset(there):
+            return None
+        gone.update(dict.fromkeys(there))
+        if host.count_for(shape, after_release=True, gone=gone) < len(gpus):
+            return None
+        parts.append((host.index, len(gpus)))
+    runs = tuple([run for run in gone if isinstance(run, JobState)])
+    return PreemptionPlan(tuple(parts), gone, resources.after_release, runs)
 
 
 def reclaim_for(context: TeamContext, job: JobState, plan: PreemptionPlan) -> bool:
