@@ -155,6 +155,8 @@ def _with_teams(jobs: Sequence[TraceJob], teams: Sequence[Team], warn: Warn) -> 
     from weft.sim.teams import assign_teams
 
     found = assign_teams(jobs, teams)
+    if not any(each.job.user for each in jobs):
+        warn("the trace names no users: its jobs take turns over the teams")
     without = sum(not each.job.team for each in found)
     if without:
         warn(f"{without:,} of {len(found):,} jobs belong to no team: their users are no members of one")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import cycle
 from typing import Any
 
 from weft.core.metrics.figures import JobRecord, Record, figures
@@ -15,10 +16,14 @@ from weft.sim.traces.trace import TraceJob
 
 
 def assign_teams(jobs: Sequence[TraceJob], teams: Sequence[Team]) -> Sequence[TraceJob]:
-    """Return the jobs with the teams of their users."""
+    """Return the jobs with the teams of their users. If no job names a user, they take turns over the innermost teams,
+    in the order of the file."""
     known = Teams()
     for team in teams:
         known.put(team)
+    if not any(each.job.user for each in jobs):
+        turns = cycle([team.name for team in teams if not known.below(team.name)])
+        return [replace(each, job=_of_team(each.job, next(turns))) for each in jobs]
     return [replace(each, job=_of_team(each.job, known.team_of(each.job.user))) for each in jobs]
 
 
