@@ -7,19 +7,28 @@ from functools import cache
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from support.builders import Rig, grid
+from support.builders import Rig, grid, profile
 from weft.core.ports import Policy
+from weft.core.queue.protection import Protection
 from weft.core.teams.check import unserved_jobs
 from weft.core.teams.context import MIN_RECLAIM_GAP_S
 from weft.model import Decision, Job, Stop, Task, Team, TeamSet
 from weft.plugins import registry
 
 TEAMS = ("a", "b", "d/x", "d/y", "")
-POLICIES = ("fifo", "balanced", "srtf", "las", "themis", "muri-s", "loom-s")
+POLICIES = ("fifo", "balanced", "srtf", "las", "themis", "muri-s", "muri-l", "loom-s", "loom-l")
+KINDS = (None, profile(0.7, 0.2, 0.1), profile(0.1, 0.7, 0.2), profile(0.1, 0.2, 0.7))
+"""Profiles that make weaves worth it."""
 
 jobs = st.tuples(st.sampled_from(TEAMS), st.sampled_from((1, 2, 4, 8, 12)), st.integers(10, 900))
 steps = st.lists(
-    st.one_of(jobs, st.tuples(st.just("exit"), st.integers(0, 9)), st.tuples(st.just("wait"), st.integers(1, 200))),
+    st.one_of(
+        jobs,
+        st.tuples(st.just("exit"), st.integers(0, 9)),
+        st.tuples(st.just("wait"), st.integers(1, 200)),
+        st.tuples(st.just("node"), st.integers(0, 1)),
+        st.tuples(st.just("stops"), st.integers(0, 1)),
+    ),
     min_size=5,
     max_size=40,
 )
@@ -32,10 +41,11 @@ def load_policy(name: str) -> Policy:
 
 
 class Cluster:
-    """A rig in which stopped runs leave at once, and which checks every decision."""
+    """A rig in which stopped runs leave at once or later, and which checks every decision."""
 
-    def __init__(self, policy: str, figures: tuple[int, ...]) -> None:
-        self.rig = Rig(load_policy(policy), grid(2, 8))
+    def __init__(self, policy: str, figures: tuple[int, ...], min_run_s: float) -> None:
+        self.rig = Rig(load_policy(policy), grid(2, 8), protection=Protection(min_run_s=min_run_s))
+        self.stops_fast = True
         a, b, x, y = figures
         teams = (Team("a", a, max(a, 12)), Team("b", b), Team("d", x + y), Team("d/x", x), Team("d/y", y))
         self.rig.tell(*(TeamSet(0.0, team) for team in teams))
@@ -44,18 +54,31 @@ class Cluster:
 
     def submit(self, team: str, gpus: int, declared_s: int) -> None:
         self.number += 1
-        self.settle(self.rig.submit(Job(str(self.number), gpus, declared_s=float(declared_s), task=Task(team=team))))
+        kind = KINDS[declared_s % len(KINDS)]
+        job = Job(str(self.number), gpus, declared_s=float(declared_s), profile=kind, task=Task(team=team))
+        self.settle(self.rig.submit(job))
 
     def exit(self, number: int) -> None:
         running = [job.id for job in self.rig.state.active.values() if not job.releasing]
         if running:
             self.settle(self.rig.exit(running[number % len(running)]))
 
+    def change_node(self, number: int) -> None:
+        """Lose a node, with what runs there, or let it come back."""
+        node = grid(2, 8)[number]
+        host = self.rig.state.resources.by_id[node.id]
+        self.settle(self.rig.lose(node.id) if host.alive else self.rig.join(node))
+
+    def change_stops(self, fast: int) -> None:
+        """Let runs that stop leave at once from now on, or keep their GPUs until the next change."""
+        self.stops_fast = bool(fast)
+        self.settle([])
+
     def settle(self, decisions: list[Decision]) -> None:
         """Let runs start and stop as decided, until nothing more is decided."""
         for _ in range(50):
             self.check_reclaims(decisions)
-            stopping = [job.id for job in self.rig.state.active.values() if job.releasing]
+            stopping = [job.id for job in self.rig.state.active.values() if job.releasing and self.stops_fast]
             starting = [job.id for job in self.rig.state.active.values() if job.status == "starting"]
             if starting:
                 self.rig.begin(*starting)
@@ -66,6 +89,9 @@ class Cluster:
             raise AssertionError("the same jobs start and stop without an end")
         layer = self.rig.scheduler.layer()
         assert layer is not None
+        held, most = layer.standing.held.get("a", 0.0), self.rig.state.teams.by_name["a"].max_gpus
+        assert most is not None
+        assert held <= most
         assert [job.id for job in unserved_jobs(layer)] == []
 
     def check_reclaims(self, decisions: list[Decision]) -> None:
@@ -84,15 +110,19 @@ class Cluster:
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.sampled_from(POLICIES), guarantees, steps)
+@given(st.sampled_from(POLICIES), guarantees, st.sampled_from((0.0, 120.0)), steps)
 def test_guarantees_hold_with_no_reclaim_beyond_need_and_no_ping_pong(
-    policy: str, figures: tuple[int, ...], events: list[tuple[str, int] | tuple[str, int, int]]
+    policy: str, figures: tuple[int, ...], min_run_s: float, events: list[tuple[str, int] | tuple[str, int, int]]
 ) -> None:
-    cluster = Cluster(policy, figures)
+    cluster = Cluster(policy, figures, min_run_s)
     for event in events:
         if event[0] == "exit":
             cluster.exit(event[1])
         elif event[0] == "wait":
             cluster.settle(cluster.rig.later(float(event[1])))
+        elif event[0] == "node":
+            cluster.change_node(event[1])
+        elif event[0] == "stops":
+            cluster.change_stops(event[1])
         else:
             cluster.submit(*event)
