@@ -50,7 +50,7 @@ def units_of(runs: Iterable[JobState]) -> list[Unit]:
     units: dict[object, list[JobState]] = {}
     for run in runs:
         units.setdefault(run.weave or run.id, []).append(run)
-    return [(unit, max(map(held_by, unit))) for unit in units.values()]
+    return [(unit, held_by(unit[0])) for unit in units.values()]
 
 
 class Standing:
@@ -180,30 +180,37 @@ class Standing:
         self._counts[run.id] = gpus
         self._count(run, gpus)
 
-    def _cover(self, left: list[Unit]) -> None:
-        for jobs, gpus in left:
-            for job in jobs:
-                self._add(job, gpus / len(jobs))
-        covered = self.covered
-        deepest = max((len(self.path(jobs[0])) for jobs, _ in left), default=0)
-        for depth in range(deepest, 0, -1):
-            left = [unit for unit in left if not self._cover_unit(unit, depth, covered)]
-        for jobs, gpus in left:
+    def _cover(self, units: list[Unit]) -> None:
+        left = [(jobs, gpus, self.path(jobs[0])) for jobs, gpus in units]
+        held, counts = self.held, self._counts
+        for jobs, gpus, path in left:
+            if len(jobs) > 1:
+                for job in jobs:
+                    self._add(job, gpus / len(jobs))
+                continue
+            counts[jobs[0].id] = gpus
+            for name in path or ("",):
+                held[name] = held.get(name, 0.0) + gpus
+        for depth in range(max((len(path) for _, _, path in left), default=0), 0, -1):
+            uncovered = []
+            for unit in left:
+                jobs, gpus, path = unit
+                if len(path) < depth or not self._use_guarantee(path, depth, gpus):
+                    uncovered.append(unit)
+                    continue
+                for job in jobs:
+                    self._depths[job.id] = depth
+            left = uncovered
+        for jobs, gpus, _ in left:
             self._borrow(jobs[0], gpus)
 
-    def _cover_unit(self, unit: Unit, depth: int, covered: dict[str, float]) -> bool:
-        """Cover a unit by the guarantee of the team at this depth, if enough of it is left."""
-        jobs, gpus = unit
-        path = self.path(jobs[0])
-        if len(path) < depth:
-            return False
-        name = path[depth - 1]
+    def _use_guarantee(self, path: Path, depth: int, gpus: float) -> bool:
+        """Use so much of the guarantee of the team at this depth, if enough of it is left."""
+        covered, name = self.covered, path[depth - 1]
         if covered.get(name, 0.0) + gpus > self._teams.guarantees[name] + ROUNDING:
             return False
         for outer in path[:depth]:
             covered[outer] = covered.get(outer, 0.0) + gpus
-        for job in jobs:
-            self._depths[job.id] = depth
         return True
 
 
