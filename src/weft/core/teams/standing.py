@@ -123,7 +123,7 @@ class Standing:
         return self._depths.get(run.id, NOT_COVERED)
 
     def growth(self, run: JobState, gpus: float) -> float:
-        """Return how many GPUs more a run would count if it counted so many, such as outside of its weave."""
+        """Return how many GPUs more a run would count if it held this many, such as outside of its weave."""
         return max(gpus - self._counts.get(run.id, gpus), 0.0)
 
     # ---- what changes
