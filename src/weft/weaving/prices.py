@@ -31,6 +31,8 @@ MAX_CORNERS: Final = 256
 MAX_SUBSETS: Final = 256
 INSIDE: Final = 1e-9
 """Work with smaller coordinates than this lies on the border of a cone, where several corners may be best."""
+MAX_CONDITION: Final = 1e8
+"""A corner whose tight constraints are nearer to dependent than this is not remembered: its cone is too inexact."""
 DIGITS: Final = 12
 """Prices are rounded: the way to a corner does not show in its last digits."""
 
@@ -78,7 +80,7 @@ class _Corners:
         corner = maximise(work, self.rates, np.ones(len(self.rates)))
         tight = np.concatenate((-np.eye(len(work)), self.rates))[corner.tight]
         prices = valid_prices(self.rates, corner.x).round(DIGITS)
-        if len(self.inverses) < MAX_CORNERS:
+        if len(self.inverses) < MAX_CORNERS and np.linalg.cond(tight) < MAX_CONDITION:
             self.inverses.append(np.asarray(np.linalg.inv(tight.T), dtype=np.float64))
             self.prices.append(prices)
         return prices

@@ -50,16 +50,16 @@ def maximise(c: Numbers, a: Numbers, b: Numbers) -> Corner:
             x = np.zeros(rows + columns)
             x[basis] = tableau[:rows, columns]
             return Corner(float(tableau[rows, columns]), x[:columns], outside)
-        entries = tableau[:rows, column]
-        ratios = np.full(rows, np.inf)
-        positive = entries > TOLERANCE
-        ratios[positive] = tableau[:rows, columns][positive] / entries[positive]
-        least = ratios.min()
-        if not np.isfinite(least):
+        entries, left = tableau[:rows, column], np.maximum(tableau[:rows, columns], 0.0)
+        able = np.flatnonzero(entries > TOLERANCE)
+        if not len(able):
             raise WeftError("the linear program is unbounded")
-        ties = np.flatnonzero(ratios <= least + TOLERANCE)
-        row = int(ties[np.argmin(basis[ties])])
-        stalled = 0 if least > TOLERANCE else stalled + 1
+        ratios = left[able] / entries[able]
+        # Harris: of all rows whose limit is reached within the tolerance, the largest pivot. A smaller one may be a
+        # rounding error of 0, and the constraints that hold with equality would not be independent.
+        ties = able[ratios <= ((left[able] + TOLERANCE) / entries[able]).min()]
+        row = int(ties[np.argmin(basis[ties])] if stalled > MAX_STALLED else ties[np.argmax(entries[ties])])
+        stalled = 0 if left[row] / entries[row] > TOLERANCE else stalled + 1
         _pivot(tableau, row, column)
         basis[row], outside[column] = outside[column], basis[row]
     raise WeftError("the linear program takes too many steps")

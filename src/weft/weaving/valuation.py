@@ -135,9 +135,7 @@ class Market:
         import numpy as np
 
         queues: dict[Shape, list[list[int]]] = {s: [[] for _ in table.kinds] for s, table in self.tables.items()}
-        ordered = self.class_of[self.order].astype(np.int16)  # numpy sorts these by radix
-        grouped = self.order[np.argsort(ordered, kind="stable")]
-        ends = np.cumsum(np.bincount(ordered, minlength=len(self.live.classes))).tolist()
+        grouped, ends = group_by_class(self.class_of, self.order, len(self.live.classes))
         for each in self._classes:
             most = PACKING * ceil(weights.gpus / max(each.held, 0.1))
             end, start = ends[each.number], ends[each.number - 1] if each.number else 0
@@ -152,6 +150,15 @@ class Market:
             found[shape] = Bucket(held, table, queues[shape])
             found[shape].prepare(self.weight, weights, falling=not self.urgent)
         return found
+
+
+def group_by_class(class_of: Indices, order: Indices, classes: int) -> tuple[Indices, list[int]]:
+    """Return the jobs class by class, each in this order, and the end of each class."""
+    import numpy as np
+
+    ordered = class_of[order].astype(np.min_scalar_type(classes))  # numpy sorts 16 bits by radix
+    ends: list[int] = np.cumsum(np.bincount(ordered, minlength=classes)).tolist()
+    return order[np.argsort(ordered, kind="stable")], ends
 
 
 def open_market(

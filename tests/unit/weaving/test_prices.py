@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import functools
 from itertools import combinations_with_replacement
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from support.builders import profile
 from weft.model import Profile
+from weft.sim.traces.profiles import MODELS
+from weft.sim.traces.profiles import profile as real_profile
 from weft.weaving.groups import MAX_PROFILES, GroupTables, build_table
 from weft.weaving.pace import Pace
 from weft.weaving.prices import PriceList, price_work
 from weft.weaving.rates import Rates
+from weft.weaving.simplex import maximise
 
 DATA, GPU, NET = profile(0.9, 0.05, 0.05), profile(0.05, 0.9, 0.05), profile(0.05, 0.05, 0.9)
 
@@ -53,6 +58,25 @@ def test_a_known_corner_is_used_only_where_it_is_the_best(mixes: list[list[float
         found = listed.prices(mix)
         assert found.tolist() == PriceList(rates, floor=0.0).prices(mix).tolist()
         assert (rates @ found).max() <= 1 + 1e-9
+
+
+@functools.cache
+def _real_rates(gpus: int) -> NDArray[np.float64]:
+    """The rates of the models of real traces under fair tokens: many constraints are nearly equal."""
+    return build_table([real_profile(model, gpus) for model in MODELS], Rates()).rates_by_kind
+
+
+@given(st.sampled_from((1, 2, 4, 8, 16)), st.integers(7, 8), st.lists(st.integers(-5, 5), min_size=8, max_size=8))
+@settings(max_examples=60, deadline=None)
+def test_the_tight_constraints_of_a_corner_are_independent(gpus: int, kinds: int, octaves: list[int]) -> None:
+    rates = _real_rates(gpus)
+    rates = rates[~rates[:, kinds:].any(axis=1)][:, :kinds]
+    work = 2.0 ** (np.array(octaves[:kinds]) / 2)
+    corner = maximise(work / work.max(), rates, np.ones(len(rates)))
+    tight = np.concatenate((-np.eye(kinds), rates))[corner.tight]
+    assert np.linalg.matrix_rank(tight) == kinds
+    assert (rates @ corner.x).max() <= 1 + 1e-6
+    assert tight @ corner.x == pytest.approx(np.where(corner.tight < kinds, 0.0, 1.0), abs=1e-6)
 
 
 def test_a_table_has_each_group_that_pays_once() -> None:
