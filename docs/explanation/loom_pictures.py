@@ -20,7 +20,7 @@ from weft.sim.simulation import Setting, simulate
 from weft.sim.traces.generator import GANG_MIX, generate
 from weft.sim.traces.profiles import profile
 from weft.sim.traces.trace import read_trace
-from weft.weaving.groups import build_table
+from weft.weaving.groups import GroupRates, build_table
 from weft.weaving.pace import Pace
 from weft.weaving.prices import price_work
 
@@ -38,7 +38,7 @@ def draw_prices() -> None:
     """A matrix of prices: equal work of all models, in lock-step."""
     found = []
     for gpus in SIZES:
-        table = build_table([profile(model, gpus) for model in MODELS], Pace())
+        table = build_table([profile(model, gpus) for model in MODELS], GroupRates(Pace()))
         found.append(price_work(table.rates_by_kind, np.ones(len(MODELS))))
     with style.drawing_style():
         drawn = style.figure(7.2, 2.9)
@@ -58,7 +58,7 @@ def draw_prices() -> None:
 
 def draw_densities() -> None:
     """Each weave of 8-GPU jobs by its speed-up and its worth; jobs of all models wait, none is ahead of the others."""
-    table = build_table([profile(model, 8) for model in MODELS], Pace())
+    table = build_table([profile(model, 8) for model in MODELS], GroupRates(Pace()))
     prices = price_work(table.rates_by_kind, np.ones(len(MODELS)))
     speed, worth = table.rates.sum(axis=1), table.rates_by_kind @ prices
     with style.drawing_style():

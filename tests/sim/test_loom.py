@@ -9,6 +9,7 @@ import pytest
 from support.builders import grid, profile, record, traced
 from weft.core.metrics.figures import gather
 from weft.model import Rewoven, Start
+from weft.sim.simulation import prepare
 from weft.sim.traces.generator import small
 
 THREE = 1.5 / 1.015
@@ -60,3 +61,18 @@ def test_the_guard_bounds_the_slow_down(model: str) -> None:
         found = gather(done.facts, {each.job.id: each.work_s for each in trace})
         worst[limit] = max(job.rho for job in found.jobs if job.rho is not None)
     assert worst[4] <= max(worst[0], 4)
+
+
+@pytest.mark.parametrize("policy", ["loom-s:order=slots", "loom-l:order=slots"])
+def test_decides_the_same_after_a_restart_with_more_profiles_than_a_table_holds(policy: str) -> None:
+    """20 profiles at first count as fewer; the ten that are left after the cut count as ten."""
+    kinds = [profile(0.1 + 0.04 * at, 0.9 - 0.04 * at, 0.05) for at in range(20)]
+    jobs = [traced(f"{at}", 10 * at, 60 + 20 * at, profile=kinds[at % 20]) for at in range(40)]
+    recording = record(grid(1, 2), jobs, policy)
+    at = len(recording.steps) * 3 // 5
+    live = {recording.state.jobs[f"{n}"].ended_at > recording.steps[at][0][0].at for n in range(40)}  # type: ignore[operator]
+    assert live == {False, True}
+    scheduler, _ = prepare(recording.setting)
+    scheduler.replay(recording.facts_of(recording.steps[:at]))
+    for events, decisions in recording.steps[at:]:
+        assert list(scheduler.step(*events)) == decisions

@@ -2,15 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
 
-from weft.core.ports import JobView, View
+from weft.core.ports import JobView, Trial, View
 from weft.core.resources.shapes import Shape
 from weft.model import Seconds, Slots
 from weft.weaving.candidates import joint_shape
+from weft.weaving.live_jobs import LiveJobs
 from weft.weaving.merging import Merger, total_worth
-from weft.weaving.selection import Selection, Weights
+from weft.weaving.selection import Bucket, Selection, Weights
 from weft.weaving.valuation import Market
+
+MAX_PASSES: Final = 6
+"""The most plans that are made because groups of the last one did not fit the nodes side by side."""
+
+
+def all_alone(view: View, live: LiveJobs) -> list[tuple[int, ...]] | None:
+    """Return every job by itself if all of them fit the cluster side by side; None if they do not."""
+    import numpy as np
+
+    trial = view.trial()
+    held = np.array([each.held for each in live.classes])[live.class_of]
+    if held.sum() > trial.idle_gpus:
+        return None
+    largest_first = np.argsort(-held, kind="stable").tolist()
+    fit = all(trial.fits(live.jobs[number].shape) for number in largest_first)
+    return [(number,) for number in largest_first] if fit else None
 
 
 def choose_groups(
@@ -18,22 +37,53 @@ def choose_groups(
 ) -> list[tuple[int, ...]]:
     """Return the groups that get GPUs, by the numbers of their jobs, those with the most GPUs first.
 
-    `running`: the jobs that hold GPUs; `keep`: the bonus of a group that runs, where only runs that move restart;
-    `gap_s`: the time between two events."""
+    A choice counts GPUs, and not where they are. If some of its groups do not fit the nodes, the next one has no more
+    groups of these shapes than fitted. `running`: the jobs that hold GPUs; `keep`: the bonus of a group that runs,
+    where only runs that move restart; `gap_s`: the time between two events."""
     start_rate = 0.0
     if view.restarts_all:  # each event costs all members of a group their start-up times
         keep, start_rate = 0.0, 1.0 / max(gap_s, 1e-9)
-    buckets = market.buckets(Weights(view.gpus, concentration, start_rate))
+    weights = Weights(view.gpus, concentration, start_rate)
+    fit, groups = _Fit(view, market.live.jobs), _running(market, running)
+    limits: dict[Shape, int] = {}
+    for _ in range(MAX_PASSES):
+        selection, trial = _select(market, weights, limits, keep, fit), view.trial()
+        free = trial.idle_gpus
+        selection.run(groups, free)
+        if not limits:
+            _merge_instead(selection, free)
+        placed, failed = selection.place(fit.shape, trial)
+        if not failed or not trial.idle_gpus:
+            break
+        fitted = Counter(choice.bucket.shape for choice in placed)
+        limits |= {shape: fitted[shape] for shape in {choice.bucket.shape for choice in failed}}
+    found = [choice.jobs for choice in placed]
+    return found + _fill_up(found, selection.buckets, fit, trial) if failed or limits else found
+
+
+def _select(market: Market, weights: Weights, limits: Mapping[Shape, int], keep: float, fit: _Fit) -> Selection:
+    """Return a selection among all jobs, with none chosen yet."""
+    buckets = market.buckets(weights, limits)
     jobs, classes, class_of = market.live.jobs, market.live.classes, market.class_of
-    fit, trial = _Fit(view, jobs), view.trial()
-    selection = Selection(
+    return Selection(
         list(buckets.values()), lambda job: buckets[jobs[job].shape], lambda job: classes[class_of.item(job)].kind,
         keep, fit,
     )  # fmt: skip
-    free = trial.idle_gpus
-    selection.run(_running(market, running), free)
-    _merge_instead(selection, free)
-    return selection.place(fit.shape, trial)
+
+
+def _fill_up(
+    placed: Sequence[tuple[int, ...]], buckets: Iterable[Bucket], fit: _Fit, trial: Trial
+) -> list[tuple[int, ...]]:
+    """Return jobs that fit what the placed groups leave of the nodes, alone."""
+    taken, found = {job for group in placed for job in group}, []
+    for bucket in sorted(buckets, key=lambda bucket: -bucket.gpus):
+        for job in bucket.heaviest_first():
+            if job in taken:
+                continue
+            if not trial.idle_gpus or not trial.fits(fit.shape((job,))):
+                break  # jobs of one bucket have one shape
+            found.append((job,))
+    return found
 
 
 def _merge_instead(selection: Selection, free: float) -> None:

@@ -1,13 +1,14 @@
 """Tables of all groups of jobs that may share GPUs: the rate of each member, for each multiset of profiles.
 
-Only jobs that need the same resources are woven, so there is a table for each GPU count and set of profiles. Its size
+Only jobs that need the same resources are woven, so there is a table for each set of profiles of one shape. Its size
 grows with the fourth power of the number of profiles: profiles that are alike count as one beyond `MAX_PROFILES`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
-from dataclasses import dataclass, field
+from collections import OrderedDict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations_with_replacement
 from math import exp, log
@@ -35,7 +36,10 @@ MIN_TIME_S: Final = 1e-4
 """Shorter stages are taken to be this long when profiles are compared."""
 EXACT_MEMBERS: Final = 2
 """Under tokens, rates of larger groups are estimated: to compute those of all groups takes two seconds."""
-MAX_TABLES: Final = 64
+MAX_TABLES: Final = 512
+"""Of more tables, the one that was not used for longest is forgotten. A table of 8 kinds takes 0.2 MB."""
+MAX_RATES: Final = 100_000
+"""The most groups whose rates are remembered."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,38 +116,55 @@ class GroupTable:
         return self._rows.get(tuple(sorted(kinds)))
 
 
-def build_table(kinds: Sequence[Profile | None], pace: Pace | Rates) -> GroupTable:
+class GroupRates:
+    """The rates of groups of profiles, remembered by the profiles' numbers."""
+
+    def __init__(self, pace: Pace | Rates) -> None:
+        self._pace = pace
+        self._numbers: dict[Profile, int] = {}
+        self._known: dict[tuple[int, ...], list[float]] = {}
+        self._least_total = LEAST_TOTAL if isinstance(pace, Rates) else 1.0
+
+    def numbers(self, profiles: Sequence[Profile | None]) -> list[int]:
+        """Return the numbers of these profiles, until the next call."""
+        if len(self._known) > MAX_RATES:
+            self._known.clear()
+            self._numbers.clear()
+        return [-1 if each is None else self._numbers.setdefault(each, len(self._numbers)) for each in profiles]
+
+    def of(self, key: tuple[int, ...], profiles: Sequence[Profile]) -> list[float] | None:
+        """Return the rates of these profiles, which have these numbers, together; None if the group does not pay."""
+        found = self._known.get(key)
+        if found is None:
+            times = self._pace.iterations_s if len(profiles) <= EXACT_MEMBERS else self._pace.estimated_iterations_s
+            found = [p.iteration_s / max(time, 1e-12) for p, time in zip(profiles, times(profiles), strict=True)]
+            self._known[key] = found
+        return found if len(found) == 1 or sum(found) >= self._least_total else None
+
+
+def build_table(kinds: Sequence[Profile | None], rates: GroupRates) -> GroupTable:
     """Return the table of all groups that pay: those whose members do more together than in turn."""
     import numpy as np
 
     none = len(kinds) * PACKING
     columns: list[list[int]] = []
-    rates: list[list[float]] = []
+    found: list[list[float]] = []
     starts: list[float] = []
+    numbers = rates.numbers(kinds)
     woven = [at for at, profile in enumerate(kinds) if profile is not None]
     for members in range(1, PACKING + 1):
         for group in combinations_with_replacement(woven if members > 1 else range(len(kinds)), members):
-            found = _rates([profile for at in group if (profile := kinds[at]) is not None], pace)
-            if members > 1 and sum(found) < _least_total(pace):
+            profiles = [profile for at in group if (profile := kinds[at]) is not None]
+            each = rates.of(tuple([numbers[at] for at in group]), profiles) if profiles else [1.0]
+            if each is None:
                 continue
-            places = [at * PACKING + group[:place].count(at) for place, at in enumerate(group)]
-            columns.append(places + [none] * (PACKING - members))
-            rates.append([*(found or [1.0]), *[0.0] * (PACKING - members)])
-            starts.append(sum(profile.start_s for at in group if (profile := kinds[at]) is not None))
-    return GroupTable(tuple(kinds), np.array(columns, dtype=np.intp), np.array(rates), np.array(starts))
-
-
-def _rates(profiles: Sequence[Profile], pace: Pace | Rates) -> list[float]:
-    times = pace.iterations_s if len(profiles) <= EXACT_MEMBERS else pace.estimated_iterations_s
-    return (
-        [p.iteration_s / max(time, 1e-12) for p, time in zip(profiles, times(profiles), strict=True)]
-        if profiles
-        else []
-    )
-
-
-def _least_total(pace: Pace | Rates) -> float:
-    return LEAST_TOTAL if isinstance(pace, Rates) else 1.0
+            columns.append([
+                *[at * PACKING + group[:place].count(at) for place, at in enumerate(group)],
+                *[none] * (PACKING - members),
+            ])  # fmt: skip
+            found.append([*each, *[0.0] * (PACKING - members)])
+            starts.append(sum([profile.start_s for profile in profiles]))
+    return GroupTable(tuple(kinds), np.array(columns, dtype=np.intp), np.array(found), np.array(starts))
 
 
 def rounded_profile(profile: Profile, base: float) -> Profile:
@@ -162,31 +183,27 @@ def _rounded(seconds: float, base: float) -> float:
     return exp(round(log(max(seconds, MIN_TIME_S)) / log(base)) * log(base))
 
 
-@dataclass
 class GroupTables:
-    """The tables of a policy, one for each set of jobs that may be woven with each other.
+    """The tables of a policy by the kinds that they have, the latest ones.
 
-    A table keeps the kinds that it once had: as jobs come and go, it need not be built again."""
+    A table depends only on the profiles of the jobs that are there now: a scheduler that restarts builds the same."""
 
-    pace: Pace | Rates
-    _tables: dict[Hashable, tuple[GroupTable, dict[Profile | None, int]]] = field(default_factory=dict)
+    def __init__(self, pace: Pace | Rates) -> None:
+        self._rates = GroupRates(pace)
+        self._tables: OrderedDict[tuple[Profile | None, ...], GroupTable] = OrderedDict()
 
-    def table(self, name: Hashable, profiles: Iterable[Profile | None]) -> tuple[GroupTable, dict[Profile | None, int]]:
-        """Return the table of this name for jobs of these profiles, and the kind of each profile."""
-        wanted = set(profiles)
-        known = self._tables.get(name)
-        if known is not None and wanted <= known[1].keys():
-            return known
-        if known is not None and len(wanted | known[1].keys()) <= MAX_PROFILES:
-            wanted |= known[1].keys()
-        if len(self._tables) >= MAX_TABLES:
-            self._tables.clear()
-        standing = _standing_for(wanted)
-        kinds = sorted(set(standing.values()), key=_by_value)
+    def table(self, profiles: Sequence[Profile | None]) -> tuple[GroupTable, list[int]]:
+        """Return the table for jobs of these profiles, and the kind of each."""
+        standing = _standing_for(set(profiles))
+        kinds = tuple(sorted(set(standing.values()), key=_by_value))
+        found = self._tables.get(kinds)
+        if found is None:
+            found = self._tables[kinds] = build_table(kinds, self._rates)
+            if len(self._tables) > MAX_TABLES:
+                self._tables.popitem(last=False)
+        self._tables.move_to_end(kinds)
         numbers = {profile: at for at, profile in enumerate(kinds)}
-        found = build_table(kinds, self.pace), {profile: numbers[each] for profile, each in standing.items()}
-        self._tables[name] = found
-        return found
+        return found, [numbers[standing[profile]] for profile in profiles]
 
 
 def _standing_for(profiles: set[Profile | None]) -> dict[Profile | None, Profile | None]:

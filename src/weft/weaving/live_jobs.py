@@ -14,6 +14,7 @@ from weft.core.ports import JobView, View
 from weft.core.resources.shapes import Shape
 from weft.model import Fact, JobId, Profile, Profiled, StateSnapshot
 from weft.weaving.candidates import weavable_profile
+from weft.weaving.groups import MAX_TABLES, GroupTable, GroupTables
 
 if TYPE_CHECKING:
     import numpy as np
@@ -53,6 +54,8 @@ class LiveJobs:
     _changed: set[JobId] = field(default_factory=set)
     _class_by_id: dict[tuple[int, int], JobClass] = field(default_factory=dict)
     _class_by_value: dict[tuple[Shape, Profile | None], JobClass] = field(default_factory=dict)
+    _tables: dict[tuple[int, ...], tuple[GroupTable, list[int]]] = field(default_factory=dict)
+    """The tables by the numbers of the classes that are there, and the kinds of these classes."""
 
     @property
     def seq(self) -> Numbers:
@@ -135,6 +138,19 @@ class LiveJobs:
         if changed:
             self._table[:, self.rows([job.seq for job in changed])] = self._read(view, changed)
 
+    def table_of(self, classes: Sequence[JobClass], tables: GroupTables) -> GroupTable:
+        """Return the table of the groups of these classes, and set their kinds. They have one shape."""
+        classes = sorted(classes, key=lambda each: each.number)
+        numbers = tuple([each.number for each in classes])
+        if numbers not in self._tables:
+            if len(self._tables) >= MAX_TABLES:
+                self._tables.clear()
+            self._tables[numbers] = tables.table([each.profile for each in classes])
+        table, kinds = self._tables[numbers]
+        for each, kind in zip(classes, kinds, strict=True):
+            each.kind = kind
+        return table
+
     def rows(self, seqs: Sequence[int]) -> Indices:
         """Return the rows of the jobs with these sequence numbers."""
         import numpy as np
@@ -148,6 +164,7 @@ class LiveJobs:
         self._known = set()
         self._class_by_id.clear()
         self._class_by_value.clear()
+        self._tables.clear()
 
     def _remove(self, seqs: Sequence[int]) -> None:
         import numpy as np

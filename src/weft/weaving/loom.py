@@ -6,15 +6,15 @@ jobs behind it (`weaving.valuation`). The densest groups get the GPUs (`weaving.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 
-from weft.core.ports import Ask, Replanner, View
+from weft.core.ports import Ask, JobView, Replanner, View
 from weft.model import Fact, Seconds
 from weft.weaving.candidates import joint_ask
-from weft.weaving.choice import choose_groups
+from weft.weaving.choice import all_alone, choose_groups
 from weft.weaving.groups import GroupTables
 from weft.weaving.live_jobs import LiveJobs
 from weft.weaving.pace import Pace
@@ -107,13 +107,18 @@ class Loom(Replanner):
         jobs = live.jobs
         if not jobs:
             return asks
-        market = open_market(live, self.expect_left_s(view, live), self._tables, view.now, view.gpus, self.max_rho)
         self._urgent_at.clear()
+        chosen = all_alone(view, live) or self._choose(view, active)
+        pace = self.pace if self.turns == "slots" else None
+        return asks + [joint_ask(view, [jobs[number] for number in group], pace) for group in chosen]
+
+    def _choose(self, view: View, active: Sequence[JobView]) -> list[tuple[int, ...]]:
+        """Return the groups that get GPUs, by the numbers of their jobs."""
+        live: LiveJobs = view.memo.live
+        market = open_market(live, self.expect_left_s(view, live), self._tables, view.now, view.gpus, self.max_rho)
         if market.urgent_in_s is not None:
             self._urgent_at[view.now] = view.now + market.urgent_in_s
-        pace = self.pace if self.turns == "slots" else None
-        chosen = choose_groups(view, market, active, self.concentration, self.keep, view.memo.learned.gap_s)
-        return asks + [joint_ask(view, [jobs[number] for number in group], pace) for group in chosen]
+        return choose_groups(view, market, active, self.concentration, self.keep, view.memo.learned.gap_s)
 
     def wake_at(self, view: View) -> Seconds | None:
         """Return when the next job gets so slow that it comes first."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
+from math import inf
 from typing import TYPE_CHECKING, Final
 
 from weft.core.ports import Trial
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 
 NO_JOB: Final = -1e15
 """The weight of a job that is not there: no group with it is chosen."""
+NO_LOSS: Final = 1e-9
+"""A smaller loss than this, in parts of a group's density, is a rounding error."""
 MIN_ACTIVE: Final = 0.02
 """The least part of the time in which a group is taken to work."""
 
@@ -44,11 +47,15 @@ class Weights:
 class Bucket:
     """Jobs that may be woven with each other, by kind, each in order of rank; and their groups."""
 
+    shape: Shape
+    """What each of the jobs needs."""
     gpus: float
     """The GPUs that a group holds."""
     table: GroupTable
     queues: list[list[int]]
     """For each kind, the numbers of its jobs that are not chosen yet, the first first."""
+    spare: float = inf
+    """The number of groups that may still be chosen."""
 
     def prepare(self, weight: Numbers, weights: Weights, *, falling: bool = True) -> None:
         """Compute the densities of the best group of each multiset of kinds. `falling`: the jobs of each kind are in
@@ -105,7 +112,8 @@ class Bucket:
         return tuple([self._first[c // PACKING][c % PACKING] for c, _ in self.table.members(self.row)])
 
     def take(self, jobs: Sequence[int], kinds: Sequence[int]) -> None:
-        """Take these jobs off the queues."""
+        """Take these jobs off the queues, as one group."""
+        self.spare -= 1
         self._taken.update(jobs)
         for job, kind in zip(jobs, kinds, strict=True):
             if job in self._first[kind]:  # a job that runs may be further back
@@ -115,11 +123,14 @@ class Bucket:
         if not self._falling:
             self.refresh()
 
-    def untaken(self) -> list[int]:
-        """Return the first jobs of the queues, the heaviest first."""
-        self._fill()
-        first = [job for queue in self._first for job in queue]
-        return sorted(first, key=lambda job: -self._weight[job])
+    def heaviest_first(self) -> list[int]:
+        """Return all jobs, chosen or not, the heaviest first."""
+        return sorted([job for queue in self.queues for job in queue], key=lambda job: -self._weight[job])
+
+    @property
+    def empty(self) -> bool:
+        """True if all jobs are chosen."""
+        return all(job in self._taken for queue in self.queues for job in queue)
 
     def forbid(self) -> None:
         """Do not choose groups of the kinds of the densest one."""
@@ -174,7 +185,7 @@ class Selection:
         while free > 0:
             while kept and not taken.isdisjoint(kept[-1].jobs):
                 kept.pop()
-            again = next((c for c in reversed(kept) if c.bucket.gpus <= free and taken.isdisjoint(c.jobs)), None)
+            again = next((c for c in reversed(kept) if _has_room(c.bucket, free) and taken.isdisjoint(c.jobs)), None)
             best = self._densest(free, 0.0 if again is None else again.density)
             if again is not None and best is None:
                 choice = again
@@ -195,7 +206,7 @@ class Selection:
 
     def _densest(self, free: float, least: float) -> Bucket | None:
         """Return the bucket with the densest group that fits; None if none is denser than `least`."""
-        able = [bucket for bucket in self.buckets if bucket.gpus <= free]
+        able = [bucket for bucket in self.buckets if _has_room(bucket, free)]
         while able:
             best = max(able, key=lambda bucket: bucket.density)
             if best.density <= max(least, 0.0):
@@ -205,15 +216,14 @@ class Selection:
             best.refresh()
         return None
 
-    def place(self, shape_of: Callable[[tuple[int, ...]], Shape], trial: Trial) -> list[tuple[int, ...]]:
-        """Return the chosen groups that fit the nodes side by side, the largest first. What is left on nodes
-        goes to the first jobs, alone."""
-        self.chosen.sort(key=lambda choice: (-choice.bucket.gpus, -choice.density))
-        placed = [choice.jobs for choice in self.chosen if trial.fits(shape_of(choice.jobs))]
-        if len(placed) < len(self.chosen) and trial.idle_gpus:
-            for bucket in sorted(self.buckets, key=lambda bucket: -bucket.gpus):
-                placed += [(job,) for job in bucket.untaken() if trial.idle_gpus and trial.fits(shape_of((job,)))]
-        return placed
+    def place(self, shape_of: Callable[[tuple[int, ...]], Shape], trial: Trial) -> tuple[list[Choice], list[Choice]]:
+        """Place the chosen groups side by side on the nodes, the largest first. Return those that fit, and the
+        others."""
+        placed: list[Choice] = []
+        failed: list[Choice] = []
+        for choice in sorted(self.chosen, key=lambda choice: (-choice.bucket.gpus, -choice.density)):
+            (placed if trial.fits(shape_of(choice.jobs)) else failed).append(choice)
+        return placed, failed
 
     def _kept(self, running: Sequence[tuple[int, ...]]) -> list[Choice]:
         """Return the groups that run now, the densest last."""
@@ -226,20 +236,22 @@ class Selection:
         return sorted(found, key=lambda choice: choice.density)
 
     def split(self, free: float) -> None:
-        """Give GPUs that are left to parts of groups, where that gains most."""
+        """Give GPUs that are left to parts of groups, where that gains most. Groups whose members do not slow each
+        other down are parted too: nothing is gained by sharing while GPUs are idle."""
         found: dict[int, tuple[float, tuple[tuple[int, ...], tuple[int, ...]]]] = {}
         while free > 0:
             for at, choice in enumerate(self.chosen):
-                if len(choice.jobs) > 1 and choice.bucket.gpus <= free and at not in found:
+                if len(choice.jobs) > 1 and _has_room(choice.bucket, free) and at not in found:
                     found[at] = max(self._splits(choice), key=lambda split: split[0])
-            able = [at for at in found if self.chosen[at].bucket.gpus <= free]
+            able = [at for at in found if _has_room(self.chosen[at].bucket, free)]
             best = max(able, key=lambda at: (found[at][0], -at), default=None)
-            if best is None or found[best][0] <= 0:
+            if best is None or found[best][0] < -NO_LOSS * abs(self.chosen[best].density):
                 break
             one, other = found.pop(best)[1]
             bucket = self.chosen[best].bucket
             self.chosen[best] = Choice(one, bucket, self._worth(bucket, one))
             self.chosen.append(Choice(other, bucket, self._worth(bucket, other)))
+            bucket.spare -= 1
             free -= bucket.gpus
 
     def _splits(self, choice: Choice) -> list[tuple[float, tuple[tuple[int, ...], tuple[int, ...]]]]:
@@ -261,8 +273,13 @@ class Selection:
     @property
     def takes_all(self) -> bool:
         """True if no job is left out."""
-        return not any(bucket.untaken() for bucket in self.buckets)
+        return all(bucket.empty for bucket in self.buckets)
 
     def _worth(self, bucket: Bucket, jobs: tuple[int, ...]) -> float:
         found = bucket.density_of(jobs, [self.kind_of(job) for job in jobs])
         return NO_JOB if found is None else found
+
+
+def _has_room(bucket: Bucket, free: float) -> bool:
+    """Return whether another group of the bucket may be chosen."""
+    return bucket.gpus <= free and bucket.spare > 0

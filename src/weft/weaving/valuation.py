@@ -7,9 +7,9 @@ takes jobs in the order of their priced work.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from math import ceil
+from math import ceil, inf
 from typing import TYPE_CHECKING, Final
 
 from weft.core.resources.shapes import Shape
@@ -70,9 +70,7 @@ class Market:
         for each in self._classes:
             members.setdefault(each.shape, []).append(each)
         for shape, classes in members.items():
-            self.tables[shape], kinds = tables.table(shape, [each.profile for each in classes])
-            for each in classes:
-                each.kind = kinds[each.profile]
+            self.tables[shape] = self.live.table_of(classes, tables)
 
     def weigh(self, now: Seconds, gpus: int, max_rho: float) -> None:
         """Set prices, order and weights. With `max_rho` above 0, jobs whose slow-down gets close to it come first.
@@ -130,8 +128,9 @@ class Market:
         prices = {shape: self.tables[shape].price_list.prices(each) for shape, each in work.items()}
         return [float(prices[each.shape][each.kind]) for each in self._classes]
 
-    def buckets(self, weights: Weights) -> dict[Shape, Bucket]:
-        """Return the first jobs of each class, enough to fill the cluster with groups of them, by shape."""
+    def buckets(self, weights: Weights, limits: Mapping[Shape, int]) -> dict[Shape, Bucket]:
+        """Return the first jobs of each class, enough to fill the cluster with groups of them, by shape. `limits`: the
+        most groups of some shapes."""
         import numpy as np
 
         queues: dict[Shape, list[list[int]]] = {s: [[] for _ in table.kinds] for s, table in self.tables.items()}
@@ -145,9 +144,9 @@ class Market:
             for queue in (queue for each in queues.values() for queue in each):
                 queue.sort(key=place.__getitem__)
         found: dict[Shape, Bucket] = {}
+        held = {each.shape: each.held for each in self._classes}
         for shape, table in self.tables.items():
-            held = next(each.held for each in self._classes if each.shape is shape)
-            found[shape] = Bucket(held, table, queues[shape])
+            found[shape] = Bucket(shape, held[shape], table, queues[shape], limits.get(shape, inf))
             found[shape].prepare(self.weight, weights, falling=not self.urgent)
         return found
 

@@ -7,13 +7,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from support.builders import profile
-from weft.weaving.groups import build_table
+from weft.core.resources.shapes import plain_shape
+from weft.weaving.groups import GroupRates, build_table
 from weft.weaving.merging import MAX_JOBS, Merger, total_worth
 from weft.weaving.pace import Pace
 from weft.weaving.selection import NO_JOB, Bucket, Weights
 
 DATA, GPU = profile(0.9, 0.05, 0.05), profile(0.05, 0.9, 0.05)
-TABLE = build_table([DATA, GPU], Pace())
+TABLE = build_table([DATA, GPU], GroupRates(Pace()))
 
 
 class Jobs:
@@ -21,7 +22,8 @@ class Jobs:
 
     def __init__(self, kinds: list[int], weights: list[float]) -> None:
         self.kinds = kinds
-        self.bucket = Bucket(1.0, TABLE, [[n for n, kind in enumerate(kinds) if kind == each] for each in (0, 1)])
+        queues = [[n for n, kind in enumerate(kinds) if kind == each] for each in (0, 1)]
+        self.bucket = Bucket(plain_shape(1), 1.0, TABLE, queues)
         self.bucket.prepare(np.array(weights), Weights(gpus=4, concentration=0.4))
 
     def worth(self, bucket: Bucket, jobs: tuple[int, ...]) -> float:

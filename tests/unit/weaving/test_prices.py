@@ -15,7 +15,7 @@ from support.builders import profile
 from weft.model import Profile
 from weft.sim.traces.profiles import MODELS
 from weft.sim.traces.profiles import profile as real_profile
-from weft.weaving.groups import MAX_PROFILES, GroupTables, build_table
+from weft.weaving.groups import MAX_PROFILES, GroupRates, GroupTables, build_table
 from weft.weaving.pace import Pace
 from weft.weaving.prices import PriceList, price_work
 from weft.weaving.rates import Rates
@@ -35,7 +35,7 @@ def test_prices_of_two_kinds_worked_out_by_hand() -> None:
 @given(st.lists(st.floats(0.0, 1e6), min_size=3, max_size=3))
 @settings(max_examples=30, deadline=None)
 def test_no_group_does_more_than_a_gpu_second_a_second(work_s: list[float]) -> None:
-    table = build_table([DATA, GPU, NET], Pace())
+    table = build_table([DATA, GPU, NET], GroupRates(Pace()))
     prices = price_work(table.rates_by_kind, np.array(work_s))
     assert (table.rates_by_kind @ prices).max() <= 1 + 1e-9
     assert prices.min() >= 0
@@ -52,7 +52,7 @@ def test_prices_depend_on_the_mix_alone_and_ignore_kinds_without_work() -> None:
 @given(st.lists(st.lists(st.floats(0.1, 1e4), min_size=3, max_size=3), min_size=1, max_size=12))
 @settings(max_examples=30, deadline=None)
 def test_a_known_corner_is_used_only_where_it_is_the_best(mixes: list[list[float]]) -> None:
-    rates = build_table([DATA, GPU, NET], Pace()).rates_by_kind
+    rates = build_table([DATA, GPU, NET], GroupRates(Pace())).rates_by_kind
     listed = PriceList(rates, floor=0.0)
     for mix in mixes:
         found = listed.prices(mix)
@@ -63,7 +63,7 @@ def test_a_known_corner_is_used_only_where_it_is_the_best(mixes: list[list[float
 @functools.cache
 def _real_rates(gpus: int) -> NDArray[np.float64]:
     """The rates of the models of real traces under fair tokens: many constraints are nearly equal."""
-    return build_table([real_profile(model, gpus) for model in MODELS], Rates()).rates_by_kind
+    return build_table([real_profile(model, gpus) for model in MODELS], GroupRates(Rates())).rates_by_kind
 
 
 @given(st.sampled_from((1, 2, 4, 8, 16)), st.integers(7, 8), st.lists(st.integers(-5, 5), min_size=8, max_size=8))
@@ -80,7 +80,7 @@ def test_the_tight_constraints_of_a_corner_are_independent(gpus: int, kinds: int
 
 
 def test_a_table_has_each_group_that_pays_once() -> None:
-    table = build_table([DATA, GPU, None], Pace())
+    table = build_table([DATA, GPU, None], GroupRates(Pace()))
     assert table.sizes.tolist()[:3] == [1, 1, 1]
     for members in (2, 3, 4):
         for group in combinations_with_replacement((0, 1), members):
@@ -94,7 +94,7 @@ def test_a_table_has_each_group_that_pays_once() -> None:
 
 
 def test_under_tokens_each_member_has_its_own_rate() -> None:
-    table = build_table([DATA, GPU], Rates())
+    table = build_table([DATA, GPU], GroupRates(Rates()))
     row = table.row_of((0, 1))
     assert row is not None
     times = Rates().iterations_s([DATA, GPU])
@@ -102,15 +102,19 @@ def test_under_tokens_each_member_has_its_own_rate() -> None:
 
 
 def test_many_profiles_count_as_few() -> None:
+    many = [Profile(f"m{at}", 1.0, 0.1 + at / 100, 0.5, 0.1) for at in range(40)]
+    table, kinds = GroupTables(Pace()).table(many)
+    assert len(table.kinds) <= MAX_PROFILES
+    assert len(kinds) == len(many)
+    assert kinds[0] != kinds[-1]
+
+
+def test_a_table_has_the_kinds_of_the_jobs_that_are_there_and_no_others() -> None:
+    """Otherwise a scheduler that restarts would count other profiles as one than the scheduler before it."""
     tables = GroupTables(Pace())
     many = [Profile(f"m{at}", 1.0, 0.1 + at / 100, 0.5, 0.1) for at in range(40)]
-    table, kinds = tables.table("some", many)
-    assert len(table.kinds) <= MAX_PROFILES
-    assert set(kinds) == set(many)
-    assert tables.table("some", many[:3])[0] is table  # it is not built again
-
-
-def test_a_table_grows_with_new_profiles() -> None:
-    tables = GroupTables(Pace())
-    assert tables.table("some", [DATA])[0].kinds == (DATA,)
-    assert set(tables.table("some", [GPU])[0].kinds) == {DATA, GPU}
+    tables.table(many)
+    table, kinds = tables.table(many[:3])
+    assert table.kinds == tuple(many[:3])
+    assert kinds == [0, 1, 2]
+    assert tables.table([many[2], many[0], many[1]]) == (table, [2, 0, 1])  # it is not built again
