@@ -32,15 +32,18 @@ class Watched(LoomS):
         for at, name in enumerate(kept.class_of.tolist()):
             mine, other = kept.classes[name], fresh.classes[fresh.class_of[at]]
             assert (mine.shape, mine.profile, mine.held) == (other.shape, other.profile, other.held)
+        assert self.expect_left_s(view, kept).tolist() == self.expect_left_s(view, fresh).tolist()
         self.plans.append(len(kept.jobs))
         return asks
 
 
-@pytest.mark.parametrize("model", ["real", "muri"])
-def test_kept_columns_are_those_of_a_fresh_start(model: Model) -> None:
+@pytest.mark.parametrize(
+    ("model", "estimates"), [("real", "lognormal:1"), ("muri", "lognormal:1"), ("real", "unknown")]
+)
+def test_kept_columns_are_those_of_a_fresh_start(model: Model, estimates: str) -> None:
     jobs = generate(120, seed=3, gpus_in_cluster=16, load=8.0, mix=GANG_MIX).jobs
     policy = Watched()
-    trouble = Uncertainty("lognormal:1", mtbf_s=20_000, repair_s=600, crash_rate=0.1)
+    trouble = Uncertainty(estimates, mtbf_s=20_000, repair_s=600, crash_rate=0.1)
     simulate(Setting(grid(2, 8), jobs, policy, model=model, uncertainty=trouble))
     assert len(policy.plans) > 200
     assert max(policy.plans) > 20

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from weft.core.ports import JobView, View
 from weft.model import Seconds
-from weft.policy_state.solo_service import SoloService, expected_left_s
+from weft.policy_state.solo_service import SoloService, expected_left_s, least_lengths_s
 from weft.weaving.live_jobs import LiveJobs
 from weft.weaving.loom import Loom
 
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 class LoomL(Loom):
     """Weaves by price; learns from finished jobs how long jobs take."""
 
+    max_rho: float = 40.0
+    """As for Loom-S, for a job as short as a tenth of the finished ones; 0: no limit."""
     concentration: ClassVar[float] = 0.1
     keep: ClassVar[float] = 0.2
 
@@ -33,3 +35,6 @@ class LoomL(Loom):
 
     def expect_left_s(self, view: View, live: LiveJobs) -> Numbers:
         return expected_left_s(view.memo.learned.finished, live.gpus, live.worked_s)
+
+    def least_lengths_s(self, view: View, live: LiveJobs, left_s: Numbers) -> Numbers:
+        return least_lengths_s(view.memo.learned, live.gpus, live.worked_s)

@@ -34,7 +34,8 @@ class LoomS(Loom):
     def expect_left_s(self, view: View, live: LiveJobs) -> Numbers:
         import numpy as np
 
-        left_s = live.remaining_s.copy()
-        for number in np.flatnonzero(np.isinf(left_s)).tolist():
-            left_s[number] = min(view.expected_left_s(live.jobs[number]), UNKNOWN_S)
-        return left_s
+        left_s, known_s = live.remaining_s.copy(), live.estimate_s
+        unknown = np.isinf(left_s)
+        for number in np.flatnonzero(unknown & np.isnan(known_s)).tolist():
+            known_s[number] = min(view.expected_left_s(live.jobs[number]), UNKNOWN_S)
+        return np.where(unknown, known_s, left_s)

@@ -26,6 +26,11 @@ PRIOR: Final = 0.25
 """The hazard before anything is known."""
 PRIOR_JOBS: Final = 1.0
 """The number of jobs that the prior counts for."""
+SHORT_PART: Final = 0.1
+"""The part of the finished jobs that count as short."""
+OCTAVES: Final = 32
+MIN_SHORT_S: Final = 64.0
+"""No job is taken to be shorter than this."""
 GENERAL_JOBS: Final = 5.0
 """The number of jobs that the hazard over all GPU counts counts for, in that of one GPU count."""
 
@@ -56,6 +61,8 @@ class SoloService:
     gaps: EventGaps = field(default_factory=EventGaps)
     finished: dict[int, list[int]] = field(default_factory=dict)
     """By number of GPUs, the number of finished jobs whose work ended in each bin."""
+    octaves: dict[int, list[int]] = field(default_factory=dict)
+    """By number of GPUs, the number of finished jobs by the power of two that their work reached."""
     _work: dict[JobId, _Work] = field(default_factory=dict)
 
     @property
@@ -90,6 +97,19 @@ class SoloService:
     def _learn(self, work: _Work) -> None:
         counts = self.finished.setdefault(work.gpus, [0] * BINS)
         counts[bin_of(work.done_s)] += 1
+        octaves = self.octaves.setdefault(work.gpus, [0] * OCTAVES)
+        octaves[min(int(work.done_s).bit_length(), OCTAVES - 1)] += 1
+
+    def short_s(self, gpus: int) -> float:
+        """Return the work of a short job of this many GPUs, rounded down to a power of two. As long as none has
+        finished, all jobs count."""
+        counts = self.octaves.get(gpus) or [sum(each) for each in zip(*self.octaves.values(), strict=True)]
+        short, seen = SHORT_PART * sum(counts), 0
+        for octave, count in enumerate(counts):
+            seen += count
+            if count and seen >= short:
+                return max(2.0 ** (octave - 1), MIN_SHORT_S)
+        return MIN_SHORT_S
 
 
 def _declared_s(job: Job) -> float | None:
@@ -103,6 +123,16 @@ def bin_of(work_s: float) -> int:
     return min(max(int(work_s / FIRST_BIN_S).bit_length(), 0), BINS - 1)
 
 
+def least_lengths_s(learned: SoloService, gpus: Numbers, worked_s: Numbers) -> Numbers:
+    """Return, for each live job, the work that it has in total if it is a short one: a job that has done as much ends
+    before its work doubles."""
+    import numpy as np
+
+    counts, which = np.unique(gpus, return_inverse=True)
+    short_s = np.array([learned.short_s(int(count)) for count in counts])[which]
+    return np.maximum(short_s, 2.0 ** np.frexp(worked_s)[1])
+
+
 def expected_left_s(finished: dict[int, list[int]], gpus: Numbers, worked_s: Numbers) -> Numbers:
     """Return, for each live job, its inverse Gittins index: the least work per chance to end, over all spans ahead."""
     import numpy as np
@@ -111,33 +141,34 @@ def expected_left_s(finished: dict[int, list[int]], gpus: Numbers, worked_s: Num
     starts = np.concatenate(([0.0], FIRST_BIN_S * 2.0 ** np.arange(BINS - 1)))
     widths = np.concatenate(([FIRST_BIN_S], FIRST_BIN_S * 2.0 ** np.arange(BINS - 1)))
     part = np.minimum((worked_s - starts[bins]) / widths[bins], 1.0)
+    counts, which = np.unique(gpus, return_inverse=True)
+    cells, size = which * BINS + bins, len(counts) * BINS
+    live = np.bincount(cells, minlength=size).reshape(-1, BINS)
+    parts = np.bincount(cells, weights=part, minlength=size).reshape(-1, BINS)
     general = sum((np.array(each) for each in finished.values()), np.zeros(BINS))
-    prior = _hazards(general, bins, part, np.full(BINS, PRIOR), PRIOR_JOBS)
-    left_s = np.empty(len(gpus))
-    for count in np.unique(gpus).tolist():
-        own = gpus == count
-        done = np.array(finished.get(int(count), [0] * BINS), dtype=float)
-        left_s[own] = _inverse_gittins(_hazards(done, bins[own], part[own], prior, GENERAL_JOBS), widths)[bins[own]]
-    return left_s
+    prior = _hazards(general, live.sum(axis=0), parts.sum(axis=0), np.full(BINS, PRIOR), PRIOR_JOBS)
+    done = np.array([finished.get(int(count), [0] * BINS) for count in counts], dtype=float)
+    return _inverse_gittins(_hazards(done, live, parts, prior, GENERAL_JOBS), widths)[which, bins]
 
 
-def _hazards(finished: Numbers, bins: NDArray[np.int_], part: Numbers, prior: Numbers, strength: float) -> Numbers:
-    """Return the chance to end in each bin for jobs that reach it, given the live jobs' bins and their parts done."""
+def _hazards(finished: Numbers, live: NDArray[np.int_], parts: Numbers, prior: Numbers, strength: float) -> Numbers:
+    """Return the chance to end in each bin (the last axis) for jobs that reach it, given the number of live jobs in
+    each bin, and the sum of the parts of it that they have done."""
     import numpy as np
 
-    live = np.bincount(bins, minlength=BINS)
-    reached = finished[::-1].cumsum()[::-1] + live[::-1].cumsum()[::-1] - live
-    reached = reached + np.bincount(bins, weights=part, minlength=BINS)
+    later = live[..., ::-1].cumsum(axis=-1)[..., ::-1] - live
+    reached = finished[..., ::-1].cumsum(axis=-1)[..., ::-1] + later + parts
     return np.asarray((finished + strength * prior) / (reached + strength))
 
 
 def _inverse_gittins(hazards: Numbers, widths: Numbers) -> Numbers:
-    """Return, for each bin, the least expected work per chance to end within any number of bins from there."""
+    """Return, for each row of hazards and each bin, the least expected work per chance to end within any number of bins
+    from there."""
     import numpy as np
 
-    found = np.empty(BINS)
-    for first in range(BINS):
-        stays = np.concatenate(([1.0], np.cumprod(1 - hazards[first:])))
-        spent = np.cumsum(stays[:-1] * widths[first:] * (1 - hazards[first:] / 2))
-        found[first] = (spent / np.maximum(1 - stays[1:], 1e-12)).min()
-    return found
+    ahead = np.triu(np.ones((BINS, BINS), dtype=bool))  # from each bin, the bins to come
+    stays = np.cumprod(np.where(ahead, 1 - hazards[:, None, :], 1.0), axis=2)
+    before = np.concatenate((np.ones((*stays.shape[:2], 1)), stays[:, :, :-1]), axis=2)
+    spent = np.cumsum(np.where(ahead, before * widths * (1 - hazards[:, None, :] / 2), 0.0), axis=2)
+    ratio: Numbers = np.where(ahead, spent / np.maximum(1 - stays, 1e-12), np.inf)
+    return ratio.min(axis=2)

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from math import nan
 from typing import TYPE_CHECKING, Final
 
 from weft.core.ports import JobView, View
 from weft.core.resources.shapes import Shape
-from weft.model import Fact, JobId, Profile, Profiled, StateSnapshot
+from weft.model import Exited, Fact, JobId, JobSnapshot, Profile, Profiled, StateSnapshot
 from weft.weaving.candidates import weavable_profile
 from weft.weaving.groups import MAX_TABLES, GroupTable, GroupTables
 
@@ -83,6 +84,12 @@ class LiveJobs:
         return self._column(5)
 
     @property
+    def estimate_s(self) -> Numbers:
+        """The estimated seconds left of jobs of unknown length; not a number where they are to be estimated again. A
+        policy keeps them here: those of waiting jobs last until a job ends."""
+        return self._column(7)
+
+    @property
     def class_of(self) -> Indices:
         import numpy as np
 
@@ -106,6 +113,8 @@ class LiveJobs:
             self._changed.add(named.id)
         if isinstance(fact, Profiled | StateSnapshot):
             self._forget()
+        elif isinstance(fact, Exited | JobSnapshot) and self._columns is not None:
+            self.estimate_s.fill(nan)
 
     def refresh(self, view: View) -> list[JobView]:
         """Bring the rows up to date; return the jobs that hold GPUs."""
@@ -118,7 +127,7 @@ class LiveJobs:
         current = waiting.union(active)
         if self._columns is None or len(self.classes) > MAX_IDLE_CLASSES + len(current):
             self._forget()
-            self._columns = np.empty((7, 0))
+            self._columns = np.empty((8, 0))
         gone, new = self._known - current, current - self._known
         if gone:
             self._remove([job.seq for job in gone])
@@ -131,6 +140,7 @@ class LiveJobs:
         if active:
             rows, now = self.rows([job.seq for job in active]), view.now
             self._columns[2:5, rows] = np.array([(job.remaining(now), job.worked(now), job.rate) for job in active]).T
+            self.estimate_s[rows] = nan
         self._known = current
         return active
 
@@ -191,7 +201,7 @@ class LiveJobs:
         now = view.now
         return np.array([
             (job.seq, job.submitted_at, job.remaining(now), job.worked(now), job.rate, job.gpus,
-             self._class(view, job).number)
+             self._class(view, job).number, nan)
             for job in jobs
         ]).T  # fmt: skip
 

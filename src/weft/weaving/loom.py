@@ -19,7 +19,7 @@ from weft.weaving.groups import GroupTables
 from weft.weaving.live_jobs import LiveJobs
 from weft.weaving.pace import Pace
 from weft.weaving.rates import Contention, Order, Rates, pacing
-from weft.weaving.valuation import open_market
+from weft.weaving.valuation import Guard, open_market
 
 if TYPE_CHECKING:
     import numpy as np
@@ -92,6 +92,10 @@ class Loom(Replanner):
         """Return the solo seconds of work that each job is expected to need until it ends."""
         raise TypeError(f"{type(self).__name__} has no expect_left_s")
 
+    def least_lengths_s(self, view: View, live: LiveJobs, left_s: Numbers) -> Numbers:  # noqa: ARG002
+        """Return the solo seconds of work that each job has in total, at least, for the guard against slow-down."""
+        return live.worked_s + left_s
+
     def memo(self) -> Any:
         return Memory(self.learn())
 
@@ -115,7 +119,9 @@ class Loom(Replanner):
     def _choose(self, view: View, active: Sequence[JobView]) -> list[tuple[int, ...]]:
         """Return the groups that get GPUs, by the numbers of their jobs."""
         live: LiveJobs = view.memo.live
-        market = open_market(live, self.expect_left_s(view, live), self._tables, view.now, view.gpus, self.max_rho)
+        left_s = self.expect_left_s(view, live)
+        guard = Guard(view.now, view.gpus, self.max_rho, self.least_lengths_s(view, live, left_s))
+        market = open_market(live, left_s, self._tables, guard)
         if market.urgent_in_s is not None:
             self._urgent_at[view.now] = view.now + market.urgent_in_s
         return choose_groups(view, market, active, self.concentration, self.keep, view.memo.learned.gap_s)

@@ -37,6 +37,21 @@ URGENCY: Final = 10.0
 """The weight of an urgent job, against the first job of the queue."""
 
 
+@dataclass(frozen=True, eq=False)
+class Guard:
+    """The guard against slow-down. It bounds the ratio rho of a job's completion time and its time on an equal share
+    of the cluster."""
+
+    now: Seconds
+    gpus: int
+    """The GPUs of the cluster."""
+    max_rho: float
+    """The largest rho that a job should reach; 0: no limit."""
+    lengths_s: Numbers
+    """The solo seconds of work that each job has in total. A length that is too short brings a job forward too soon;
+    one that is too long lets it wait."""
+
+
 @dataclass(eq=False)
 class Market:
     """The jobs of one plan with their prices and weights, numbered by row."""
@@ -72,8 +87,8 @@ class Market:
         for shape, classes in members.items():
             self.tables[shape] = self.live.table_of(classes, tables)
 
-    def weigh(self, now: Seconds, gpus: int, max_rho: float) -> None:
-        """Set prices, order and weights. With `max_rho` above 0, jobs whose slow-down gets close to it come first.
+    def weigh(self, guard: Guard) -> None:
+        """Set prices, order and weights. Jobs whose slow-down gets close to the guard's limit come first.
 
         Prices are set twice: by the work left, and then by the work times the jobs behind it, because work that is
         done early delays more jobs."""
@@ -88,17 +103,17 @@ class Market:
             order = np.argsort(price * area_s, kind="stable")  # rows are in the order of submission
             behind[order] = ranks
         self.weight, self.order = price * behind, order
-        if max_rho > 0:
-            self._put_urgent_first(now, gpus, max_rho, held, price * area_s)
+        if guard.max_rho > 0:
+            self._put_urgent_first(guard, held, price * area_s)
 
-    def _put_urgent_first(self, now: Seconds, gpus: int, max_rho: float, held: Numbers, priced: Numbers) -> None:
+    def _put_urgent_first(self, guard: Guard, held: Numbers, priced: Numbers) -> None:
         import numpy as np
 
-        live, left_s, count = self.live, self.left_s, len(self.class_of)
-        crowd = np.maximum(1.0, held * count / max(gpus, 1))
-        share_s = (live.worked_s + left_s) * crowd
-        rho = (now - live.submitted_at + left_s) / share_s
-        limit = max_rho * URGENT_AT
+        live, count = self.live, len(self.class_of)
+        length_s = np.maximum(guard.lengths_s, MIN_LEFT_S)
+        share_s = length_s * np.maximum(1.0, held * count / max(guard.gpus, 1))
+        rho = (guard.now - live.submitted_at + length_s - live.worked_s) / share_s
+        limit = guard.max_rho * URGENT_AT
         urgent = rho > limit
         calm = ~urgent & (live.rate < 1)
         if calm.any():
@@ -160,13 +175,11 @@ def group_by_class(class_of: Indices, order: Indices, classes: int) -> tuple[Ind
     return order[np.argsort(ordered, kind="stable")], ends
 
 
-def open_market(
-    live: LiveJobs, left_s: Numbers, tables: GroupTables, now: Seconds, gpus: int, max_rho: float
-) -> Market:
+def open_market(live: LiveJobs, left_s: Numbers, tables: GroupTables, guard: Guard) -> Market:
     """Return the market of a plan, with prices and weights set."""
     import numpy as np
 
     market = Market(live, np.maximum(left_s, MIN_LEFT_S))
     market.classify(tables)
-    market.weigh(now, gpus, max_rho)
+    market.weigh(guard)
     return market
