@@ -105,9 +105,8 @@ def test_decides_the_same_after_a_restart_with_more_profiles_than_a_table_holds(
     kinds = [profile(0.1 + 0.04 * at, 0.9 - 0.04 * at, 0.05) for at in range(20)]
     jobs = [traced(f"{at}", 10 * at, 60 + 20 * at, profile=kinds[at % 20]) for at in range(40)]
     recording = record(grid(1, 2), jobs, policy)
-    at = len(recording.steps) * 3 // 5
-    live = {recording.state.jobs[f"{n}"].ended_at > recording.steps[at][0][0].at for n in range(40)}  # type: ignore[operator]
-    assert live == {False, True}
+    ends = sorted(end for end in recording.ends().values() if end is not None)
+    at = next(n for n, (events, _) in enumerate(recording.steps) if events[0].at > ends[29])
     scheduler, _ = prepare(recording.setting)
     scheduler.replay(recording.facts_of(recording.steps[:at]))
     for events, decisions in recording.steps[at:]:

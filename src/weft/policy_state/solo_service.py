@@ -130,7 +130,7 @@ def least_lengths_s(learned: SoloService, gpus: Numbers, worked_s: Numbers) -> N
 
     counts, which = np.unique(gpus, return_inverse=True)
     short_s = np.array([learned.short_s(int(count)) for count in counts])[which]
-    return np.maximum(short_s, 2.0 ** np.frexp(worked_s)[1])
+    return np.asarray(np.maximum(short_s, 2.0 ** np.frexp(worked_s)[1]))
 
 
 def expected_left_s(finished: dict[int, list[int]], gpus: Numbers, worked_s: Numbers) -> Numbers:
@@ -144,7 +144,7 @@ def expected_left_s(finished: dict[int, list[int]], gpus: Numbers, worked_s: Num
     counts, which = np.unique(gpus, return_inverse=True)
     cells, size = which * BINS + bins, len(counts) * BINS
     live = np.bincount(cells, minlength=size).reshape(-1, BINS)
-    parts = np.bincount(cells, weights=part, minlength=size).reshape(-1, BINS)
+    parts: Numbers = np.bincount(cells, weights=part, minlength=size).reshape(-1, BINS).astype(np.float64)
     general = sum((np.array(each) for each in finished.values()), np.zeros(BINS))
     prior = _hazards(general, live.sum(axis=0), parts.sum(axis=0), np.full(BINS, PRIOR), PRIOR_JOBS)
     done = np.array([finished.get(int(count), [0] * BINS) for count in counts], dtype=float)
@@ -171,4 +171,4 @@ def _inverse_gittins(hazards: Numbers, widths: Numbers) -> Numbers:
     before = np.concatenate((np.ones((*stays.shape[:2], 1)), stays[:, :, :-1]), axis=2)
     spent = np.cumsum(np.where(ahead, before * widths * (1 - hazards[:, None, :] / 2), 0.0), axis=2)
     ratio: Numbers = np.where(ahead, spent / np.maximum(1 - stays, 1e-12), np.inf)
-    return ratio.min(axis=2)
+    return np.asarray(ratio.min(axis=2))

@@ -75,7 +75,8 @@ def _fill_up(
     placed: Sequence[tuple[int, ...]], buckets: Iterable[Bucket], fit: _Fit, trial: Trial
 ) -> list[tuple[int, ...]]:
     """Return jobs that fit what the placed groups leave of the nodes, alone."""
-    taken, found = {job for group in placed for job in group}, []
+    taken = {job for group in placed for job in group}
+    found: list[tuple[int, ...]] = []
     for bucket in sorted(buckets, key=lambda bucket: -bucket.gpus):
         for job in bucket.heaviest_first():
             if job in taken:
