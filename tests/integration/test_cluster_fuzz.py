@@ -91,7 +91,7 @@ RIGHT: dict[str, list[Any]] = {
     "History": [m.HistoryRequest()],
     "Deploy": [m.DeployRequest(description="service: a\nrun: sleep 9\n", file="a.yaml", chdir="/", dry_run=True)],
     "ChangeService": [m.ServiceChange(service="a", verb="scale", max_replicas=1)],
-    "Routes": [m.RoutesRequest(address="127.0.0.1:8080")],
+    "Routes": [m.RoutesRequest(address="127.0.0.1:8080", router="r")],
     "ReportLoads": [m.LoadReport(router="r", services=[m.ServiceLoad(service="a", arrivals=3, queued=1)])],
     "Operate": [m.OperateRequest(verb=verb, options=[m.Variable(name="gpus", value="n1")]) for verb in VERBS[11:19]],
     "Put": [m.BlobPart(bytes=b"something")],

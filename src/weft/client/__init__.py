@@ -177,9 +177,9 @@ class Client:
 
         return self._ask(DeployedView, "ChangeService", request, CALL_TIMEOUT_S, retry=False)
 
-    def routes(self, address: str) -> Iterator[m.RouteTable]:
-        """Follow the table of services and replicas, for the router at this address."""
-        return self._transport.stream("Routes", m.RoutesRequest(address=address))
+    def routes(self, address: str, router: str) -> Iterator[m.RouteTable]:
+        """Follow the table of services and replicas, for the router at this address that reports under this id."""
+        return self._transport.stream("Routes", m.RoutesRequest(address=address, router=router))
 
     def report_loads(self, report: m.LoadReport) -> None:
         self._call("ReportLoads", report)

@@ -54,7 +54,7 @@ class SchedulerLink:
             while not self._ended.is_set():
                 try:
                     with self._connect() as client:
-                        for table in client.routes(self._address):
+                        for table in client.routes(self._address, self._id):
                             loop.call_soon_threadsafe(found.put_nowait, read_table(table))
                 except (WeftError, OSError) as error:
                     log.info("no scheduler: %s", str(error).partition("\n")[0])

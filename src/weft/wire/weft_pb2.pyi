@@ -940,10 +940,12 @@ class ServiceChange(_message.Message):
     def __init__(self, service: _Optional[str] = ..., verb: _Optional[str] = ..., min_replicas: _Optional[int] = ..., max_replicas: _Optional[int] = ..., share: _Optional[str] = ..., concurrency: _Optional[int] = ..., now: _Optional[bool] = ...) -> None: ...
 
 class RoutesRequest(_message.Message):
-    __slots__ = ("address",)
+    __slots__ = ("address", "router")
     ADDRESS_FIELD_NUMBER: _ClassVar[int]
+    ROUTER_FIELD_NUMBER: _ClassVar[int]
     address: str
-    def __init__(self, address: _Optional[str] = ...) -> None: ...
+    router: str
+    def __init__(self, address: _Optional[str] = ..., router: _Optional[str] = ...) -> None: ...
 
 class RouteTable(_message.Message):
     __slots__ = ("number", "services")

@@ -118,7 +118,7 @@ class Service:
 
     def _routes(self, request: m.RoutesRequest) -> AsyncIterator[m.RouteTable]:
         _check_router()
-        return self._controller.services.tables(request.address[:200])
+        return self._controller.services.tables(request.address[:200], request.router[:64])
 
     async def _report_loads(self, request: m.LoadReport) -> m.LoadReply:
         _check_router()

@@ -13,6 +13,7 @@ from weft.model import Decision, Event, ReplicaDrained, Seconds
 from weft.scaling.port import TICK_S
 from weft.server.loop import Loop
 from weft.server.services.autoscaling import Autoscaling, Resize
+from weft.server.services.routers import Routers, Run
 from weft.server.services.routes import route_table
 from weft.wire.messages import LoadReport, RouteTable
 
@@ -26,7 +27,8 @@ class LiveServices:
     def __init__(self, loop: Loop, state: Callable[[], State]) -> None:
         self._loop, self._state = loop, state
         self.autoscaling = Autoscaling()
-        self._routers: dict[str, int] = {}
+        self._routers = Routers()
+        self._addresses: dict[str, int] = {}
         """The addresses of routers that follow the table, each with the number of its streams."""
         self._tasks = TaskSet()
         self._number = 0
@@ -34,6 +36,7 @@ class LiveServices:
         """Called as soon as there is a service: a router must run."""
 
     def open(self) -> None:
+        self._routers.begin(self._loop.clock.now(), had_services=bool(self._state().services.by_name))
         self._tasks.every(TICK_S, self._tick, "scaling the services")
 
     async def close(self) -> None:
@@ -41,15 +44,17 @@ class LiveServices:
 
     def url(self, service: str) -> str:
         """Return the URL of a service at a router; empty until one serves it."""
-        address = next(iter(self._routers), "") if self.autoscaling.is_served(service) else ""
+        address = next(iter(self._addresses), "") if self.autoscaling.is_served(service) else ""
         base = address if "://" in address else f"http://{address}"
         return f"{base}/{service}" if address else ""
 
     # ---- routers
 
-    async def tables(self, address: str) -> AsyncIterator[RouteTable]:
+    async def tables(self, address: str, router: str) -> AsyncIterator[RouteTable]:
         """Stream the table to a router at this address: whole, and again after each change."""
-        self._routers[address] = self._routers.get(address, 0) + 1
+        if router:  # an older router names itself only in its reports
+            self._routers.follow(router, self._loop.clock.now())
+        self._addresses[address] = self._addresses.get(address, 0) + 1
         try:
             sent: tuple[int, int] | None = None
             while True:
@@ -62,9 +67,9 @@ class LiveServices:
                 async with self._loop.changed:
                     await self._loop.changed.wait_for(self._has_changed(present))
         finally:
-            self._routers[address] -= 1
-            if not self._routers[address]:
-                del self._routers[address]
+            self._addresses[address] -= 1
+            if not self._addresses[address]:
+                del self._addresses[address]
 
     def _has_changed(self, seen: tuple[int, int]) -> Callable[[], bool]:
         def check() -> bool:
@@ -77,36 +82,39 @@ class LiveServices:
         """Take the report of a router. Replicas start at once if requests wait for a service that has none."""
         now = self._loop.clock.now()
         urgent = self.autoscaling.receive(report.router, report, self._state(), now)
-        if report.drained:
-            jobs = list(report.drained[:MAX_DRAINED])
-            self._loop.post(lambda now: self._drained(jobs, now))
+        drained = set(report.drained[:MAX_DRAINED])
+        self._routers.report(report.router, (run for run in self._draining() if run[0] in drained), now)
+        if drained:
+            self._end_drains()
         self._resize(urgent)
 
-    def _drained(self, jobs: list[str], now: Seconds) -> list[Event]:
-        known = (self._state().jobs.get(job) for job in jobs)
+    def _draining(self) -> list[Run]:
+        """Return the draining replicas that may have requests."""
         return [
-            ReplicaDrained(now, job.id, job.run)
-            for job in known
-            if job is not None and job.draining_since is not None and not job.drained
+            (replica.id, replica.run)
+            for service in self._state().services.by_name.values()
+            for replica in service.replicas.values()
+            if replica.draining_since is not None and not replica.drained
         ]
+
+    def _end_drains(self) -> None:
+        """End the draining replicas at which no router has a request."""
+        if drained := self._routers.drained(self._draining(), self._loop.clock.now()):
+            self._loop.post(lambda now: self._drained(drained, now))
+
+    def _drained(self, runs: list[Run], now: Seconds) -> list[Event]:
+        draining = set(self._draining())
+        return [ReplicaDrained(now, *run) for run in runs if run in draining]
 
     # ---- scaling
 
     def _tick(self) -> None:
         state = self._state()
+        self._end_drains()
         if not state.services.by_name:
             return
         self.on_first_service()
         self._resize(self.autoscaling.decide(state, self._loop.clock.now()))
-        if not self._routers:  # no router: no replica has requests
-            draining = [
-                replica.id
-                for service in state.services.by_name.values()
-                for replica in service.replicas.values()
-                if replica.draining_since is not None and not replica.drained
-            ]
-            if draining:
-                self._loop.post(lambda now: self._drained(draining, now))
 
     def _resize(self, wishes: list[Resize]) -> None:
         known = self._state().services.by_name
