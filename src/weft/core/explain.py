@@ -90,7 +90,7 @@ def explain(scheduler: Scheduler, job_id: JobId, *, at: Seconds | None = None) -
         job.status,
         reasons,
         position=len(ahead) + 1,
-        waiting=len(state.waiting),
+        waiting=len(state.waiting if job.job.replica is None else state.services.waiting),
         ahead=tuple(Ahead(other.id, other.job.user, other.gpus) for other in ahead[:SHOWN]),
         unblock=_unblock(scheduler, job, now) if lacks_resources else None,
     )
@@ -159,8 +159,12 @@ def _not_woven(scheduler: Scheduler, job: JobState, now: Seconds) -> Iterator[Ca
 
 
 def _ahead(scheduler: Scheduler, job: JobState) -> list[JobState]:
-    """Return the waiting jobs ahead of this one, in order."""
-    order = [entry[2] for entry in scheduler.order.ranked(scheduler.state.waiting.values(), scheduler.state.now)]
+    """Return the waiting jobs ahead of this one, in order; of a replica, the other replicas that wait."""
+    state = scheduler.state
+    if job.job.replica is not None:
+        order = sorted(state.services.waiting.values(), key=lambda replica: replica.seq)
+    else:
+        order = [entry[2] for entry in scheduler.order.ranked(state.waiting.values(), state.now)]
     return order[: order.index(job)]
 
 
@@ -184,12 +188,20 @@ def _unblock(scheduler: Scheduler, job: JobState, now: Seconds) -> Unblock | Non
 
 def _frees_in(scheduler: Scheduler, job: JobState, run: JobState, now: Seconds) -> Seconds:
     """Return the seconds until a run ends or may be preempted for this job, whichever comes first."""
-    order, ends_in = scheduler.order, run.ends_in(now)
-    if not scheduler.planner.preempts_by_key:
-        return ends_in
-    if (order.key(run, now), run.tie_breaker) <= (order.key(job, now), job.tie_breaker):
+    ends_in = run.ends_in(now)
+    if not _may_preempt(scheduler, job, run, now):
         return ends_in
     return min(ends_in, max(scheduler.protection.until(run) - now, 0.0))
+
+
+def _may_preempt(scheduler: Scheduler, job: JobState, run: JobState, now: Seconds) -> bool:
+    """Return whether the policy prefers a waiting job to a run. A replica comes before all training."""
+    if job.job.replica is not None:
+        return scheduler.policy.preempts and run.job.replica is None
+    order = scheduler.order
+    if not scheduler.planner.preempts_by_key:
+        return False
+    return (order.key(run, now), run.tie_breaker) > (order.key(job, now), job.tie_breaker)
 
 
 def _when(unblock: Unblock) -> str:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from weft.core.reasons import count_gpus
 from weft.core.scheduler import Scheduler
 from weft.core.state.job import JobState
+from weft.core.state.state import State
 from weft.errors import UnknownName
 from weft.model import JobId, Seconds
 
@@ -27,11 +28,15 @@ class ServiceExplanation:
     why_waiting: str
     """Empty: none waits."""
     holders: tuple[tuple[str, int], ...]
-    """The holders of GPUs that could hold a replica, such as training, and their GPUs; empty if none waits."""
+    """The holders of what a replica could have, such as training, and how much of it; empty if none waits."""
+    unit: str = "GPUs"
+    """The resource that waiting replicas lack: GPUs, or CPUs or MB of RAM if they need no GPU."""
 
     @property
     def held_by(self) -> str:
         """The holders as text."""
+        if self.unit != "GPUs":
+            return ", ".join(f"{name} with {amount:,} {self.unit}" for name, amount in self.holders)
         return ", ".join(f"{name} on {count_gpus(gpus)}" for name, gpus in self.holders)
 
     def lines(self) -> list[str]:
@@ -42,9 +47,7 @@ class ServiceExplanation:
         )
         if self.waiting:
             lines.append(f"  {', '.join(self.waiting[:5])}: {self.why_waiting}")
-            lines.append(
-                f"  held by {self.held_by}" if self.holders else "  no GPU of the cluster could hold a replica"
-            )
+            lines.append(f"  held by {self.held_by}" if self.holders else "  no node could hold a replica")
         return lines
 
 
@@ -68,10 +71,20 @@ def explain_service(scheduler: Scheduler, name: str, *, at: Seconds | None = Non
         tuple(replica.id for replica in waiting),
         _why_waiting(scheduler, waiting[0]) if waiting else "",
         _holders(scheduler, waiting[0]) if waiting else (),
+        _unit(waiting[0]) if waiting else "GPUs",
     )
 
 
+def _unit(replica: JobState) -> str:
+    """Return what a waiting replica lacks."""
+    return "GPUs" if replica.gpus else "CPUs" if replica.job.cpus else "MB of RAM"
+
+
 def _why_waiting(scheduler: Scheduler, replica: JobState) -> str:
+    if not replica.gpus:
+        cpus, ram_mb = replica.job.cpus, replica.job.ram_mb
+        needs = [f"{cpus} CPU{'s' * (cpus != 1)}" * bool(cpus), f"{ram_mb:,} MB of RAM" * bool(ram_mb)]
+        return f"no node has {' and '.join(filter(None, needs)) or 'a place for it'} free"
     share, gpus = replica.wanted_share, count_gpus(replica.gpus)
     part = f" to {share.request:.0%}" if share.request < 1 else ""
     memory = f" with {replica.job.memory_mb.max:,} MB" if replica.job.memory_mb else ""
@@ -80,8 +93,10 @@ def _why_waiting(scheduler: Scheduler, replica: JobState) -> str:
 
 
 def _holders(scheduler: Scheduler, replica: JobState) -> tuple[tuple[str, int], ...]:
-    """Return what holds GPUs on the nodes that could hold the replica, most GPUs first."""
+    """Return what holds that which the replica lacks, on the nodes that could hold it; most first."""
     state = scheduler.state
+    if not replica.gpus:
+        return _holders_without_gpus(state, replica)
     large_enough = {host.node.id for host in state.resources.nodes if len(host.node.gpus) >= replica.gpus}
     held = {
         (node, gpu, _name(run))
@@ -91,6 +106,15 @@ def _holders(scheduler: Scheduler, replica: JobState) -> tuple[tuple[str, int], 
         if node in large_enough
     }
     found = Counter(name for _, _, name in held)
+    return tuple(found.most_common())
+
+
+def _holders_without_gpus(state: State, replica: JobState) -> tuple[tuple[str, int], ...]:
+    found: Counter[str] = Counter()
+    for run in state.active.values():
+        amount = run.job.cpus if replica.job.cpus else run.job.ram_mb
+        if amount:
+            found[_name(run)] += amount * max(run.gpus, 1)
     return tuple(found.most_common())
 
 

@@ -86,8 +86,9 @@ class WaitReasons:
         if kept is not None:
             yield kept
         ahead = [other for other in ahead if not scheduler.impossible(other)]
-        if ahead and kept is None and (not scheduler.planner.lets_pass or not fits):
-            passing = "" if scheduler.planner.lets_pass else ", and no job may pass them"
+        lets_pass = scheduler.planner.lets_pass or job.job.replica is not None
+        if ahead and kept is None and (not lets_pass or not fits):
+            passing = "" if lets_pass else ", and no job may pass them"
             yield Cause.of(Reason.PRIORITY, f"{len(ahead)} job{'s' if len(ahead) > 1 else ''} ahead of it{passing}")
         if fits and kept is None and not state.paused and (not ahead or scheduler.next_plan_at() is not None):
             yield self._unplanned()
@@ -208,7 +209,7 @@ class WaitReasons:
     def _spared(self, job: JobState) -> str:
         """Return which runs would be preempted for the job, had they not been preempted too often."""
         scheduler, now = self.scheduler, self._now
-        if not scheduler.planner.preempts_by_key:
+        if not scheduler.planner.preempts_by_key or job.job.replica is not None:
             return ""
         order, mine = scheduler.order, (scheduler.order.key(job, now), job.tie_breaker)
         spared = [

@@ -6,6 +6,9 @@ import pytest
 
 from support.builders import Rig, grid, node, part, starts, stops
 from support.state_checks import check, snapshot
+from weft.core.explain import explain
+from weft.core.explain_services import explain_service
+from weft.core.queue.protection import Protection
 from weft.core.state.apply.snapshots import snapshot as summed_up
 from weft.errors import UnknownName
 from weft.model import (
@@ -354,3 +357,36 @@ def test_replicas_of_the_version_before_are_current_again_after_a_rollback() -> 
     assert ends(decisions) == ["chat.1"]
     assert drains(decisions) == []
     assert rig.serving == ["chat.0"]
+
+
+def test_a_waiting_replica_is_explained_by_the_replicas_ahead_of_it() -> None:
+    rig = Serving("srsf", grid(1, 2))
+    rig.deploy(chat(2))
+    rig.ready("chat.0", "chat.1")
+    rig.submit(Job("train", 1))
+    rig.deploy(chat(4))
+    first, second = explain(rig.scheduler, "chat.2"), explain(rig.scheduler, "chat.3")
+    assert (first.position, first.ahead) == (1, ())
+    assert (second.position, second.waiting, [each.job for each in second.ahead]) == (2, 2, ["chat.2"])
+    assert [cause.code for cause in second.reasons] == ["Resources", "Priority"]
+
+
+@pytest.mark.parametrize(("policy", "preempted"), [("fifo", ()), ("srsf", ("train",)), ("muri-s", ("train",))])
+def test_a_waiting_replica_names_the_training_that_gives_way(policy: str, preempted: tuple[str, ...]) -> None:
+    rig = Serving(policy, grid(1, 1), protection=Protection(min_run_s=60.0))
+    rig.submit(Job("train", 1, declared_s=1000.0))
+    rig.settle()
+    rig.deploy(chat(1))
+    unblock = explain(rig.scheduler, "chat.0").unblock
+    assert unblock is not None
+    assert (unblock.jobs, unblock.preempted) == (("train",), preempted)
+
+
+def test_a_waiting_replica_without_gpus_names_the_cpus_it_lacks() -> None:
+    rig = Serving("fifo", [node("n0", 1, cpus=4)])
+    rig.submit(Job("train", 1, cpus=3))
+    rig.settle()
+    rig.deploy(chat(1, gpus=0, cpus=2))
+    lines = explain_service(rig.scheduler, "chat").lines()
+    assert "  chat.0: no node has 2 CPUs free" in lines
+    assert "  held by training with 3 CPUs" in lines

@@ -73,7 +73,8 @@ def explain_lines(service: ServiceView) -> list[str]:
     lines.append(f"  {counts}")
     if service.waiting_for:
         lines.append(f"  {service.waiting_for}")
-        lines.append(f"  held by {service.held_by}" if service.held_by else "  no GPU could hold a replica")
+        lines.append(f"  held by {service.held_by}" if service.held_by else "  no node could hold a replica")
+        lines += [f"  {text}" for text in service.pools]
     if service.failing:
         lines.append(f"  {service.failing}")
     lines.append(f"  {service.rate:.1f} requests/s, {service.in_flight:g} at replicas, {service.queued} waiting")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from weft.core.state.job import JobState
 from weft.model import Seconds
 from weft.server.controller import Controller
+from weft.server.pools.views import explain_pools
 from weft.server.services.views import service_view
 from weft.wire.views.services import ServiceView
 
@@ -11,7 +13,11 @@ from weft.wire.views.services import ServiceView
 def service_views(controller: Controller, now: Seconds) -> list[ServiceView]:
     """Return all services, by name."""
     scheduler, live, renumber = controller.scheduler, controller.services, controller.inventory.numbers.renumbered
+
+    def pools_for(replica: JobState) -> list[str]:
+        return [each.text for each in explain_pools(controller.pools, replica, now)]
+
     return [
-        service_view(scheduler, name, now, live.autoscaling.figures(name), live.url(name), renumber)
+        service_view(scheduler, name, now, live.autoscaling.figures(name), live.url(name), renumber, pools_for)
         for name in sorted(scheduler.state.services.by_name)
     ]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from weft.core.explain_services import explain_service
 from weft.core.scheduler import Scheduler
 from weft.core.state.job import JobState
@@ -14,8 +16,10 @@ from weft.wire.views.timestamps import iso
 
 
 def service_view(
-    scheduler: Scheduler, name: str, now: Seconds, load: Figures, url: str, renumber: Renumber
-) -> ServiceView:
+    scheduler: Scheduler, name: str, now: Seconds, load: Figures, url: str, renumber: Renumber,
+    explain_pools: Callable[[JobState], list[str]] = lambda _replica: [],
+) -> ServiceView:  # fmt: skip
+    """`explain_pools` returns what the pools do about a waiting replica."""
     known = scheduler.state.services.by_name[name]
     service, rule = known.service, known.service.scale
     found = explain_service(scheduler, name, at=now)
@@ -25,7 +29,7 @@ def service_view(
         max_replicas=rule.max_replicas, scaler=rule.scaler, rate=round(load.arrivals, 3),
         in_flight=round(load.in_flight, 3), queued=load.queued, capacity=round(load.capacity, 3), slo_s=service.slo_s,
         waiting_for=found.why_waiting, held_by=found.held_by, models=list(service.models),
-        failing=known.failing(),
+        failing=known.failing(), pools=explain_pools(known.replicas[found.waiting[0]]) if found.waiting else [],
         replicas=[_replica(known, each, renumber) for each in known.replicas.values()],
     )  # fmt: skip
 

@@ -52,6 +52,8 @@ class ServiceView(View):
     """Why replicas wait for GPUs; empty: none waits."""
     held_by: str = ""
     """The runs that hold the GPUs for which they wait."""
+    pools: Sequence[str] = ()
+    """The present work of the pools that could run the first waiting replica."""
     failing: str = ""
     """Why the present version does not get ready, or why the last one was rolled back; empty: it works."""
     models: Sequence[str] = ()
