@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import signal
+import subprocess
 import sys
 import threading
 import urllib.error
@@ -193,6 +194,7 @@ def test_a_scheduler_adopts_the_socket_of_a_router_and_ends_one_that_listens_els
         ("service: a\nrun: x\nshare: 0.6/0.3\n", "a.yaml:3: the request 0.6 is over the limit 0.3"),
         ("service: v1\nrun: x\n", "v1 is a path of the router"),
         ("service: a\nrun: x\ngpus: 99\n", "a.yaml:1:"),
+        ("service: a\nrun: x\nreplicas: {min: 0, max: 10001}\n", "a.yaml:3:"),
         ("service: [\n", "not YAML"),
     ],
 )
@@ -202,6 +204,53 @@ def test_a_wrong_file_gets_one_clear_error(here: Site, text: str, words: str) ->
     assert done.returncode == 2
     assert words in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_a_number_of_replicas_has_a_bound(here: Site) -> None:
+    deploy(here, replicas="{min: 0, max: 2}", name="few")
+    done = here.weft("scale", "few", "10001")
+    assert done.returncode == 2
+    assert "10,001 replicas are too many" in done.stderr
+    assert "at most 10,000" in done.stderr
+    assert services(here)["few"]["max_replicas"] == 2
+    undeploy(here, "few")
+
+
+def test_a_model_belongs_to_one_service(here: Site) -> None:
+    def deploy_model(name: str, model: str) -> subprocess.CompletedProcess[str]:
+        text = f"service: {name}\nrun: sleep 600\ngpus: 0\nreplicas: {{min: 0, max: 1}}\nmodels: [{model}]\n"
+        (here.root / "m.yaml").write_text(text)
+        return here.weft("deploy", "m.yaml")
+
+    assert deploy_model("one", "gpt").returncode == 0
+    done = deploy_model("two", "gpt")
+    assert done.returncode == 6
+    assert "model 'gpt' belongs to service one" in done.stderr
+    assert deploy_model("two", "other").returncode == 0
+    assert deploy_model("one", "gpt").returncode == 0, "its own model is no clash"
+    undeploy(here, "one")
+    assert deploy_model("two", "gpt").returncode == 0
+    undeploy(here, "two")
+
+
+def test_a_replica_that_waits_is_explained(here: Site) -> None:
+    deploy(here, name="large", replicas="{min: 3, max: 3}")
+    text = (
+        (here.root / "large.yaml")
+        .read_text()
+        .replace("share: 0.2/0.4", "gpus: 2")
+        .replace("service: large", "service: big")
+    )
+    (here.root / "big.yaml").write_text(text)
+    here.weft("deploy", "big.yaml", check=True)
+    until(lambda: [each["status"] for each in services(here)["big"]["replicas"]].count("waiting") >= 2)
+    last = services(here)["big"]["replicas"][-1]["job"]
+    words = here.weft("why", last, check=True).stdout
+    assert f"job {last} (2) is waiting" in words
+    assert "Resources: needs 2 GPUs" in words
+    assert here.weft("why", "big/2", check=True).stdout == words
+    undeploy(here, "big")
+    undeploy(here, "large")
 
 
 def test_an_unknown_service_is_named(here: Site) -> None:

@@ -23,7 +23,9 @@ LIVE_KEYS: Final = (
 them, so that one file serves for both."""
 RETRY_RULES: Final = ("never", "connect", "safe", "unanswered")
 BALANCE_RULES: Final = ("p2c", "round_robin")
-MAX_REPLICAS: Final = 100_000
+MAX_REPLICAS: Final = 10_000
+MAX_COUNT: Final = 100_000
+"""The most GPUs of a replica, and the most requests at one or in a queue."""
 
 
 def read_service(entry: YamlMapping, *, min_gpus: int = 1) -> Service:
@@ -33,18 +35,18 @@ def read_service(entry: YamlMapping, *, min_gpus: int = 1) -> Service:
         check_name(name.text())
     memory, slo = entry.get("memory"), entry.get("slo")
     template = Job(
-        name.text(), entry.whole("gpus", 1, low=min_gpus, high=MAX_REPLICAS), user=entry.text("user", ""),
+        name.text(), entry.whole("gpus", 1, low=min_gpus, high=MAX_COUNT), user=entry.text("user", ""),
         share=_share(entry.get("share")), memory_mb=PerRank(0 if memory is None else _megabytes(memory)),
         task=Task(team=team) if (team := entry.text("team", "")) else None,
     )  # fmt: skip
     usual = RoutingRule()
     return Service(
         name.text(), template, _scale(entry.get("replicas"), entry.get("scale")), _health(entry.get("health")),
-        _timeouts(entry.get("timeouts")), concurrency=entry.whole("concurrency", 8, low=1, high=MAX_REPLICAS),
+        _timeouts(entry.get("timeouts")), concurrency=entry.whole("concurrency", 8, low=1, high=MAX_COUNT),
         slo_s=None if slo is None else parse_seconds(slo), update=_update(entry.get("update")),
         routing=RoutingRule(
             _one_of(entry.get("retry"), RETRY_RULES, usual.retry),
-            entry.whole("max_queue", usual.max_queue, low=1, high=MAX_REPLICAS),
+            entry.whole("max_queue", usual.max_queue, low=1, high=MAX_COUNT),
             _one_of(entry.get("balance"), BALANCE_RULES, usual.balance),
         ),
     )  # fmt: skip

@@ -18,7 +18,7 @@ from weft.model.status import ENDED
 from weft.server.auth.identity import Caller
 from weft.server.controller import Controller
 from weft.server.process.slices import at_once
-from weft.services.description import KEYS, LIVE_KEYS, MAX_REPLICAS, read_service
+from weft.services.description import KEYS, LIVE_KEYS, MAX_COUNT, MAX_REPLICAS, read_service
 from weft.wire.messages import DeployRequest, ServiceChange, SubmitRequest
 from weft.wire.views.services import DeployedView
 
@@ -41,6 +41,7 @@ def deploy(
             f"{described.name} is the name of a group of jobs, such as {clash}\n  give the service another name"
         )
     service, outcome = _next_version(known, described)
+    _check_models(controller, service)
     events = [] if request.dry_run or outcome == "unchanged" else [Deployed(now, service)]
     return events, DeployedView(
         service=service.name, version=service.version, outcome=outcome, url=controller.services.url(service.name)
@@ -62,6 +63,8 @@ def change(
         return _deploy_trial(controller, known, request, now)
     events = _VERBS[request.verb](known, request, now)
     service = next((event.service for event in events if isinstance(event, Deployed)), known.service)
+    if request.verb == "rollback":
+        _check_models(controller, service)
     outcome = {"undeploy": "undeployed", "scale": "scaled", "rollback": "rolled back"}[request.verb]
     return events, DeployedView(
         service=service.name, version=service.version, outcome=outcome, url=controller.services.url(service.name)
@@ -80,6 +83,8 @@ def _scale(known: ServiceState, request: ServiceChange, now: Seconds) -> list[Ev
     least, most = request.min_replicas, request.max_replicas
     if least > most or most < 1:
         raise InputError(f"{least}..{most} replicas make no sense", hint="such as 2, or 0..8")
+    if most > MAX_REPLICAS:
+        raise InputError(f"{most:,} replicas are too many", hint=f"a service has at most {MAX_REPLICAS:,}")
     rule = replace(known.service.scale, min_replicas=least, max_replicas=most)
     return [Deployed(now, replace(known.service, scale=rule))]
 
@@ -103,7 +108,7 @@ def _deploy_trial(
     update = replace(known.service.update, rollback=False)
     trial = replace(
         known.service, name=name, template=template, scale=ScaleRule("fixed", 1, 1), version=1, models=(),
-        concurrency=min(max(request.concurrency, 1), MAX_REPLICAS), update=update,
+        concurrency=min(max(request.concurrency, 1), MAX_COUNT), update=update,
     )  # fmt: skip
     service, outcome = _next_version(controller.scheduler.state.services.by_name.get(name), trial)
     events = [] if outcome == "unchanged" else [Deployed(now, service)]
@@ -203,6 +208,17 @@ def _check_owner(who: Caller, known: ServiceState) -> None:
             f"service {known.service.name} belongs to {owner}, and you are {who.user}\n"
             "  only its owner and admins may change it"
         )
+
+
+def _check_models(controller: Controller, service: Service) -> None:
+    """Raise if another service has a model of this one: OpenAI requests name the model alone."""
+    for other in controller.scheduler.state.services.by_name.values():
+        common = [model for model in service.models if model in other.service.models]
+        if common and other.service.name != service.name and not other.undeployed:
+            raise Refused(
+                f"model {common[0]!r} belongs to service {other.service.name}\n"
+                "  give one of them another name of the model, or undeploy the other"
+            )
 
 
 def _group_of_jobs(controller: Controller, name: str) -> str:
