@@ -97,3 +97,14 @@ def test_a_service_is_served_from_the_first_report_of_a_router_until_it_falls_si
     assert scaling.is_served("a")
     scaling.decide(made.state, 1.0 + ROUTER_TIMEOUT_S + 1.0)
     assert not scaling.is_served("a")
+
+
+def test_capacity_is_learned_next_to_a_router_without_requests() -> None:
+    made, scaling = rig(1), Autoscaling()
+    made.settle()
+    made.tell(Ready(made.now, "a.0", 1))
+    for second in range(10):
+        scaling.receive("idle", report(0), made.state, float(second))
+        scaling.receive("busy", report(40 * second, 20 * second, 20, 4, float(second)), made.state, float(second))
+        scaling.decide(made.state, float(second))
+    assert scaling.figures("a").capacity == 20.0

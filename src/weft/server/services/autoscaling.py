@@ -71,9 +71,9 @@ class _Scaling:
     figures: Figures = NO_LOAD
 
     def learn(self, ready: int) -> None:
-        """Learn the capacity of a replica from a time in which requests waited at all routers."""
-        routers = self.routers.values()
-        rate, full = sum(each.rate for each in routers), all(each.full for each in routers)
+        """Learn the capacity of a replica from a time in which requests waited at all routers that had some."""
+        busy = [each for each in self.routers.values() if each.rate or each.full]
+        rate, full = sum(each.rate for each in busy), all(each.full for each in busy)
         self.capacity = self.capacity.learn(rate, ready, saturated=full)
 
 
