@@ -55,6 +55,19 @@ def test_serve_prints_the_url_and_ctrl_c_ends_the_service(here: Site) -> None:
     assert not json.loads(here.weft("services", "--json").stdout)["services"]
 
 
+def test_serve_ends_the_service_when_the_terminal_is_closed(here: Site) -> None:
+    command = [sys.executable, "-m", "weft", "serve", "--name", "hung-up", "--gpus", "0", "--", "sleep", "600"]
+    process = subprocess.Popen(
+        command, env=here.env, cwd=here.root, stdout=subprocess.PIPE, text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL),  # it may be ignored here
+    )  # fmt: skip
+    assert process.stdout is not None
+    assert process.stdout.readline().strip().endswith("/hung-up")
+    process.send_signal(signal.SIGHUP)
+    process.communicate(timeout=60.0)
+    assert not json.loads(here.weft("services", "--json").stdout)["services"]
+
+
 def test_a_service_of_python_is_warmed_up_called_changed_and_removed(
     here: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -17,6 +17,12 @@ def install_handler() -> None:
     signal.signal(signal.SIGTERM, _terminate)
 
 
+def install_hangup_handler() -> None:
+    """Raise Terminated when the terminal is closed too, unless the signal is ignored, as under nohup."""
+    if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:
+        signal.signal(signal.SIGHUP, _terminate)
+
+
 def was_received() -> bool:
     """Return whether SIGTERM came. Imports and callbacks from outside Python can swallow the exception."""
     return bool(_signals)

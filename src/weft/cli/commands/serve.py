@@ -1,4 +1,4 @@
-"""Run a command as an inference service until Ctrl-C, and print its URL.
+"""Run a command as an inference service until Ctrl-C or the end of the terminal, and print its URL.
 
 The command listens at $WEFT_HOST:$WEFT_PORT. Requests wait while no replica is ready. `weft deploy` keeps a service."""
 
@@ -7,9 +7,10 @@ from __future__ import annotations
 import argparse
 import json
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
-from weft.cli import connection, flags, render
+from weft.cli import connection, flags, render, sigterm
 from weft.errors import InputError, Refused, WeftError
 
 if TYPE_CHECKING:
@@ -50,6 +51,7 @@ def run(args: argparse.Namespace) -> int:
     description = _description(args)
     name = description["service"]
     request = describe(json.dumps(description), "weft serve", scheduler_address(args.scheduler))
+    sigterm.install_hangup_handler()
     with connection.connect_or_start(args.scheduler) as client:
         known = find_service(client, name)
         if known is not None:
@@ -122,7 +124,8 @@ def _end(client: Client, name: str) -> int:
     from weft.wire.messages import ServiceChange
 
     client.change_service(ServiceChange(service=name, verb="undeploy"))
-    render.print_message(f"ending {name} after the requests it has; Ctrl-C again does not wait")
+    with suppress(OSError):  # the terminal may be closed
+        render.print_message(f"ending {name} after the requests it has; Ctrl-C again does not wait")
     try:
         while find_service(client, name) is not None:
             time.sleep(POLL_S)
