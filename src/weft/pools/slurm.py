@@ -6,10 +6,11 @@ import math
 import os
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from weft.inputs.atomic import write_atomic
+from weft.model.pool import Pool
 from weft.pools.pilot import shell_script
 from weft.pools.provider import AllocationSpec, AllocationStatus, ProviderPhase, Site, last_lines, run
 
@@ -22,6 +23,8 @@ ENDED: Final = frozenset(
 RUNNING: Final = frozenset({"RUNNING", "COMPLETING", "SUSPENDED", "STOPPED", "STAGE_OUT", "SIGNALING"})
 FORMAT: Final = "%i|%T|%e|%r|%j"
 GPU_OPTIONS: Final = re.compile(r"--(gres|gpus|gpus-per-node|gpus-per-task|gpus-per-socket)(=|$)|-G")
+CPU_OPTIONS: Final = re.compile(r"--(cpus-per-task|cpus-per-gpu)(=|$)|-c")
+MEMORY_OPTIONS: Final = re.compile(r"--(mem|mem-per-cpu|mem-per-gpu)(=|$)")
 ENDS_AT: Final = """\
 ends=$(squeue -h -j "$SLURM_JOB_ID" -o %e 2>/dev/null)
 ends=$(date -d "$ends" +%s 2>/dev/null) || ends=''
@@ -63,11 +66,11 @@ class Slurm:
 
     def _command(self, allocation: AllocationSpec) -> list[str]:
         pool = allocation.pool
-        gpus = [f"--gres=gpu:{pool.gpus}"] if pool.gpus and not any(map(GPU_OPTIONS.match, pool.options)) else []
         minutes, seconds = divmod(math.ceil(pool.time_s), 60)
         return [
             "sbatch", "--parsable", f"--job-name={allocation.name}", f"--output={allocation.log}", "--open-mode=append",
-            "--nodes=1", "--ntasks=1", "--no-requeue", f"--time={minutes}:{seconds:02}", *gpus, *pool.options,
+            "--nodes=1", "--ntasks=1", "--no-requeue", f"--time={minutes}:{seconds:02}", *_hardware(pool),
+            *pool.options,
         ]  # fmt: skip
 
     def _status(self, line: str) -> AllocationStatus | None:
@@ -79,6 +82,18 @@ class Slurm:
         return AllocationStatus(
             key, id, phase, state, "" if reason == "None" else reason, _seconds(ends) if phase == "running" else None
         )
+
+
+def _hardware(pool: Pool) -> Iterator[str]:
+    """Yield the options for what the nodes of a pool have, apart from those that the site's options name."""
+    wanted = (
+        (pool.gpus, GPU_OPTIONS, f"--gres=gpu:{pool.gpus}"),
+        (pool.cpus, CPU_OPTIONS, f"--cpus-per-task={pool.cpus}"),
+        (pool.ram_mb, MEMORY_OPTIONS, f"--mem={pool.ram_mb}M"),
+    )
+    for amount, names, option in wanted:
+        if amount and not any(map(names.match, pool.options)):
+            yield option
 
 
 def _seconds(text: str) -> float | None:

@@ -50,6 +50,28 @@ def test_gpus_are_asked_for_once(slurm: Path, option: str) -> None:
     assert "--gres=gpu:8" not in (slurm / "calls").read_text().replace(option, "")
 
 
+def test_cpus_and_memory_of_the_pool_are_asked_for(slurm: Path) -> None:
+    Slurm(SITE).request(spec(slurm, replace(POOL, cpus=16, ram_mb=65536)))
+    assert "--gres=gpu:8 --cpus-per-task=16 --mem=65536M -p gpu" in (slurm / "calls").read_text()
+
+
+@pytest.mark.parametrize(
+    ("options", "left"),
+    [
+        (("-c", "4"), ["--mem=65536M"]),
+        (("-c4", "--mem-bind=local"), ["--mem=65536M"]),
+        (("--cpus-per-gpu=2", "--mem-per-cpu=1G"), []),
+        (("--mem", "8G"), ["--cpus-per-task=16"]),
+    ],
+)
+def test_cpus_and_memory_that_the_site_s_options_name_stay(
+    slurm: Path, options: tuple[str, ...], left: list[str]
+) -> None:
+    Slurm(SITE).request(spec(slurm, replace(POOL, cpus=16, ram_mb=65536, options=options)))
+    words = (slurm / "calls").read_text().split()
+    assert [word for word in words if word in ("--cpus-per-task=16", "--mem=65536M")] == left
+
+
 def test_states_of_slurm_become_phases(slurm: Path) -> None:
     (slurm / "answer").write_text(
         "1|PENDING|N/A|Priority|weft:0a1b2c:a100-0-a\n"
