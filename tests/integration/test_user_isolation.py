@@ -112,6 +112,24 @@ def test_the_worker_s_token_is_out_of_reach_of_jobs(node: SharedNode) -> None:
     assert not [line for line in descriptors if "socket:" in line or "weft/servers" in line], descriptors
 
 
+def test_runs_on_a_shared_gpu_have_pages_of_their_users(node: SharedNode) -> None:
+    script = f"echo $WEFT_DEVICE_PAGE; {WAITS}"
+    share = ("--gpus", "1", "--share", "0.4/0.5", "--memory", "1G", "--", "sh", "-c", script)
+    runs = {node.submit(user, *share): user for user in node.users[1:]}
+    pages = {job: until(lambda job=job: node.log(job).strip()) for job in runs}  # type: ignore[misc]
+    for job, user in runs.items():
+        assert os.stat(pages[job]).st_uid == user.uid
+        assert user.run("cat", pages[job]).returncode == 0
+        others = [page for other, page in pages.items() if other != job]
+        assert all(is_denied(user.run("cat", page)) for page in others)
+    shown = json.loads(node.weft(node.users[1].name, "gpus", "--json"))["gpus"]
+    shares = {each["job"]: each["request"] for gpu in shown for each in gpu.get("shares", [])}
+    assert shares == dict.fromkeys(runs, 0.4)
+    for job, user in runs.items():
+        node.weft(user.name, "cancel", "-y", job)
+    until(lambda: not any(os.path.exists(page) for page in pages.values()))
+
+
 def test_a_user_without_an_account_is_refused_and_so_is_root(node: SharedNode) -> None:
     for name, why in (("nobody-knows", "has no account on this node"), ("root", "has root's rights")):
         job = json.loads(node.weft(name, "submit", "--json", "--chdir", "/", "--gpus", "0", "--", "id"))["ids"][0]

@@ -8,12 +8,13 @@ from pathlib import Path
 import pytest
 
 from weft.device import layout
-from weft.device.page import Page
+from weft.device.page import Page, this_owner
 from weft.endpoints.config import sharing_setting
 from weft.engines.process.gpu.sharing import GpuSharing
 from weft.engines.process.launch_spec import LaunchSpec
 from weft.engines.process.shim import run_files
-from weft.engines.process.users import launcher
+from weft.engines.process.users import launcher, run_folder
+from weft.engines.process.users.accounts import Account
 from weft.errors import InputError
 from weft.model import Health
 
@@ -98,3 +99,88 @@ def test_an_unknown_rule_is_an_error_that_names_the_rules() -> None:
         with pytest.raises(InputError, match="unknown rule") as caught:
             sharing_setting({"WEFT_SHARING": wrong, "HOME": "/nowhere"})
         assert "prio, dilu, off" in str(caught.value)
+
+
+# ---- runs that use the accounts of their submitters
+
+ANN, BEN = Account(54_321, 54_321, ()), Account(54_322, 54_322, ())
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files to others")
+
+
+@pytest.fixture
+def entered(tmp_path: Path) -> Path:
+    """A folder that other users reach."""
+    for folder in (tmp_path, *tmp_path.parents[:-2]):
+        folder.chmod(0o711)
+    (tmp_path / "jobs").mkdir()
+    return tmp_path
+
+
+def join_as(account: Account, path: str, job: str, request: float = 0.3) -> None:
+    """Claim a slot of a page as a process of this user."""
+    env = {"WEFT_JOB_ID": job, "WEFT_RUN": "1", "WEFT_GPU_REQUEST": f"{request}", "WEFT_GPU_LIMIT": "0.6"}
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            os.setgid(account.gid)
+            os.setuid(account.uid)
+            Page(path).claim(this_owner(layout.TRAINING, env))
+            code = 0
+        finally:
+            os._exit(code)
+    assert os.waitpid(child, 0)[1] == 0
+
+
+@needs_root
+def test_each_user_has_a_page_of_a_gpu(entered: Path) -> None:
+    sharing = GpuSharing(f"{entered}/runtime", f"{entered}/jobs", lambda: True)
+    pages = [
+        sharing.variables(spec(job, account=account), {})["WEFT_DEVICE_PAGE"]
+        for job, account in (("7", ANN), ("8", BEN), ("9", BEN))
+    ]
+    assert pages[0] != pages[1] == pages[2]
+    found = os.stat(pages[0])
+    assert (found.st_uid, found.st_mode & 0o777) == (ANN.uid, 0o600)
+    assert os.stat(entered / "devices").st_mode & 0o777 == 0o711
+    join_as(ANN, pages[0], "7")
+    join_as(BEN, pages[1], "7")  # says that it is another user's job
+    advice = {run.job: run.advisory for run in sharing.shared_runs()}
+    assert advice["7"] == ("pacing between layers (prio, next to services of the same user)",)
+    assert "no pacing" in advice["8"][0]
+    sharing.leave("8", 1)
+    assert os.path.exists(pages[2])
+    sharing.leave("9", 1)
+    assert not os.path.exists(pages[2])
+    assert [run.job for run in sharing.shared_runs()] == ["7"]
+
+
+@needs_root
+def test_a_page_that_its_user_damages_does_not_harm_the_engine(entered: Path) -> None:
+    sharing = GpuSharing(f"{entered}/runtime", f"{entered}/jobs", lambda: True)
+    page = sharing.variables(spec("7", account=ANN), {})["WEFT_DEVICE_PAGE"]
+    os.truncate(page, 0)
+    (run,) = sharing.shared_runs()
+    sharing.heal()
+    assert "no pacing" in run.advisory[0]
+    assert sharing.variables(spec("8", account=ANN), {})["WEFT_DEVICE_PAGE"] == page
+    join_as(ANN, page, "8")
+    assert [run.advisory[0][:6] for run in sharing.shared_runs()] == ["no pac", "pacing"]
+
+
+@needs_root
+def test_the_next_engine_finds_the_page_of_a_user(entered: Path) -> None:
+    sharing = GpuSharing(f"{entered}/runtime", f"{entered}/jobs", lambda: True)
+    given = spec(account=ANN)
+    env = {"WEFT_GPU_IDS": "1", **sharing.variables(given, {})}
+    folder = entered / "jobs" / "7" / "1"
+    folder.mkdir(parents=True)
+    run_folder.prepare(str(folder), ANN)
+    (folder / run_files.SPEC).write_bytes(run_files.to_json({"env": env, **sharing.shim_arguments(given)}))
+    join_as(ANN, env["WEFT_DEVICE_PAGE"], "7")
+    later = GpuSharing(f"{entered}/runtime", f"{entered}/jobs", lambda: True)
+    later.adopt([("7", 1)])
+    (run,) = later.shared_runs()
+    assert "pacing between layers" in run.advisory[0]
+    later.leave("7", 1)
+    assert not os.path.exists(env["WEFT_DEVICE_PAGE"])

@@ -1,6 +1,7 @@
 """Sharing of GPUs on this node: the device pages of its runs, and the actuators that act at the start of a process.
 
 A run that shares its GPUs gets the pages of these GPUs. What the processes of runs do with them is in `weft.device`.
+Where runs use the accounts of their submitters, each user has other pages: training paces next to the user's services.
 """
 
 from __future__ import annotations
@@ -15,8 +16,11 @@ from weft.device import layout
 from weft.device.page import LIMIT_VARIABLE, REQUEST_VARIABLE, Page, make
 from weft.device.process import PAGES_VARIABLE
 from weft.engines.process.gpu import mps
+from weft.engines.process.gpu.user_pages import UserPages
 from weft.engines.process.launch_spec import LaunchSpec
 from weft.engines.process.shim import run_files
+from weft.engines.process.users import run_folder
+from weft.engines.process.users.accounts import Account
 from weft.engines.process.users.launcher import IDLE
 
 FOLDER: Final = "devices"
@@ -43,6 +47,8 @@ class MpsActuator:
         self._runtime_root = runtime_root
 
     def variables(self, spec: LaunchSpec, env: Mapping[str, str]) -> dict[str, str]:
+        if spec.account is not None:  # a daemon serves one user
+            return {}
         return mps.run_variables(
             self._runtime_root, spec.gpu_share, env, memory_mb=spec.memory_mb, gpus=len(spec.gpus),
             is_training=spec.health is None,
@@ -100,6 +106,16 @@ class SharedRun:
     advisory: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class _StartedRun:
+    """A run that shares its GPUs, as it was started."""
+
+    gpus: tuple[int, ...]
+    shared: SharedRun
+    uid: int | None
+    """The user whose pages it has; None: those of the engine's user."""
+
+
 class GpuSharing:
     """The sharing of one node. `actuators` act at the start of each run; `has_groups` tells if control groups work."""
 
@@ -109,8 +125,8 @@ class GpuSharing:
         self.actuators: list[StartActuator] = [MpsActuator(os.path.dirname(runtime_dir))]
         self._pages: dict[int, Page] = {}
         """Open pages by the index of their GPU."""
-        self._runs: dict[tuple[str, int], tuple[tuple[int, ...], SharedRun]] = {}
-        """The runs that share their GPUs, as they were started."""
+        self._user_pages = UserPages(f"{os.path.dirname(jobs_dir)}/{FOLDER}")
+        self._runs: dict[tuple[str, int], _StartedRun] = {}
 
     def configure(self, setting: str, *, has_driver: bool) -> None:
         """Set the rule, and without a driver limit the CPUs of runs: the GPUs of this node are only declared then."""
@@ -119,22 +135,21 @@ class GpuSharing:
             self.actuators.append(CpuActuator(is_idle=idle == IDLE, has_groups=self._has_groups))
 
     def variables(self, spec: LaunchSpec, env: Mapping[str, str]) -> dict[str, str]:
-        """Return the variables of a run that shares its GPUs. Pages and daemons of MPS serve one user."""
+        """Return the variables of a run that shares its GPUs."""
         found: dict[str, str] = {}
-        if spec.account is not None:
-            return found
         for actuator in self.actuators:
             found |= actuator.variables(spec, env)
         if spec.gpu_share is None or not spec.gpus:
             return found
         request = spec.gpu_request if spec.gpu_request is not None else spec.gpu_share
         with suppress(OSError, layout.BadPage):  # for example on a full disk: the run shares by its actuators alone
-            found[PAGES_VARIABLE] = ":".join(self._page(gpu).path for gpu in spec.gpus)
+            found[PAGES_VARIABLE] = ":".join(self._page_path(gpu, spec.account) for gpu in spec.gpus)
         found[REQUEST_VARIABLE], found[LIMIT_VARIABLE] = f"{request:g}", f"{spec.gpu_share:g}"
         kind = layout.KINDS[layout.TRAINING if spec.health is None else layout.INFERENCE]
         enforced = self._describe(found, self.shim_arguments(spec))
         shared = SharedRun(-1, spec.job, kind, request, spec.gpu_share, enforced=enforced)
-        self._runs[spec.job, spec.run] = spec.gpus, shared
+        uid = None if spec.account is None else spec.account.uid
+        self._runs[spec.job, spec.run] = _StartedRun(spec.gpus, shared, uid)
         return found
 
     def _describe(self, env: Mapping[str, str], arguments: Mapping[str, Any]) -> tuple[str, ...]:
@@ -145,6 +160,9 @@ class GpuSharing:
         for actuator in self.actuators:
             found |= actuator.shim_arguments(spec)
         return found
+
+    def _page_path(self, gpu: int, account: Account | None) -> str:
+        return self._page(gpu).path if account is None else self._user_pages.make(gpu, account, self.rule)
 
     def _page(self, gpu: int) -> Page:
         page = self._pages.get(gpu)
@@ -171,16 +189,26 @@ class GpuSharing:
         kind = layout.KINDS[1 + os.path.exists(f"{folder}/{run_files.REPLICA}")]
         enforced = self._describe(env, spec)
         shared = SharedRun(-1, job, kind, float(env[REQUEST_VARIABLE]), float(limit), enforced=enforced)
-        self._runs[job, run] = gpus, shared
+        account = run_folder.owner(folder)
+        self._runs[job, run] = _StartedRun(gpus, shared, None if account is None else account.uid)
+        if account is not None:
+            return
         with suppress(OSError, layout.BadPage):
             for gpu in gpus:
                 self._page(gpu)
 
     def leave(self, job: str, run: int) -> None:
         """Free the slots of a run that has ended."""
-        if self._runs.pop((job, run), None) is not None:
+        ended = self._runs.pop((job, run), None)
+        if ended is None:
+            return
+        if ended.uid is None:
             for page in self._pages.values():
                 page.release_run(job, run)
+            return
+        in_use = {gpu for other in self._runs.values() if other.uid == ended.uid for gpu in other.gpus}
+        for gpu in set(ended.gpus) - in_use:
+            self._user_pages.remove(gpu, ended.uid)
 
     def heal(self) -> None:
         """Free the slots of processes that have died."""
@@ -189,16 +217,24 @@ class GpuSharing:
 
     def shared_runs(self) -> list[SharedRun]:
         """Return the runs on each shared GPU, with what their processes do."""
+        places = {(gpu, run.uid) for run in self._runs.values() for gpu in run.gpus}
         slots = {
-            (gpu, slot.owner.job, slot.owner.run): slot
-            for gpu, page in self._pages.items()
-            for slot in layout.slots(page.memory)
+            (gpu, uid, slot.owner.job, slot.owner.run): slot for gpu, uid in places for slot in self._slots(gpu, uid)
         }
         return [
-            _with_use(replace(shared, gpu=gpu), slots.get((gpu, job, run)), self.rule)
-            for (job, run), (gpus, shared) in self._runs.items()
-            for gpu in gpus
+            _with_use(replace(run.shared, gpu=gpu), slots.get((gpu, run.uid, *key)), self._rule_of(run))
+            for key, run in self._runs.items()
+            for gpu in run.gpus
         ]
+
+    def _slots(self, gpu: int, uid: int | None) -> Iterable[layout.Slot]:
+        if uid is not None:
+            return self._user_pages.slots(gpu, uid)
+        page = self._pages.get(gpu)
+        return () if page is None else layout.slots(page.memory)
+
+    def _rule_of(self, run: _StartedRun) -> str:
+        return self.rule if run.uid is None else f"{self.rule}, next to services of the same user"
 
 
 def _with_use(shared: SharedRun, slot: layout.Slot | None, rule: str) -> SharedRun:
@@ -207,5 +243,6 @@ def _with_use(shared: SharedRun, slot: layout.Slot | None, rule: str) -> SharedR
         text = "no pacing: it calls neither weft.train.pace nor runs with --stages auto"
         return replace(shared, advisory=(text if shared.kind == "training" else "its batches are not marked",))
     if shared.kind == "training":
-        return replace(shared, rate=round(slot.rate, 4), advisory=(f"pacing between layers ({rule})",))
+        rate = round(slot.rate, 4) if 0 <= slot.rate <= 1 else 1.0  # the page of a user may hold anything
+        return replace(shared, rate=rate, advisory=(f"pacing between layers ({rule})",))
     return replace(shared, busy=slot.busy, advisory=("its batches are marked",))
