@@ -34,15 +34,16 @@ DEFAULTS = {
 }  # fmt: skip
 """The defaults of that provider. Ray reads them from a file that its wheel lacks."""
 SCRIPT = """\
-{ray} start --head --autoscaling-config={root}/nodes.yaml --node-ip-address=127.0.0.1 --port={port} --num-cpus=2 \
---num-gpus=0 --dashboard-host=127.0.0.1 --dashboard-port={dashboard} --temp-dir={root}/t --disable-usage-stats \
---object-store-memory=80000000 || exit 1
+{ray} start --head {autoscaler} --node-ip-address=127.0.0.1 --port={port} --num-cpus=2 \
+--num-gpus={head_gpus} --dashboard-host=127.0.0.1 --dashboard-port={dashboard} --temp-dir={root}/t \
+--disable-usage-stats --object-store-memory=80000000 || exit 1
 touch {root}/ready
 exec sleep infinity
 """
 READ = """\
 import sys, urllib.request as http
-request = http.Request(sys.argv[1], headers={"Authorization": f"Bearer {sys.argv[2]}"})
+headers, method = {"Authorization": f"Bearer {sys.argv[2]}"}, (*sys.argv, "GET")[3]
+request = http.Request(sys.argv[1], headers=headers, method=method)
 print(http.urlopen(request, timeout=30).read().decode())
 """
 
@@ -63,6 +64,11 @@ class Ray:
             return 0
         return sum(node["state"] == "ALIVE" for node in nodes)
 
+    def stop_job(self, id: str) -> None:
+        """Stop a job through the Jobs API, as its owner could at any time."""
+        call = (sys.executable, "-c", READ, f"{self.url}/api/jobs/{id}/stop", self.token_file.read_text(), "POST")
+        subprocess.run([*self.prefix, *call], capture_output=True, text=True, timeout=60, check=True)
+
     @property
     def url(self) -> str:
         return f"http://127.0.0.1:{DASHBOARD}"
@@ -77,8 +83,8 @@ def need_ray() -> None:
 
 
 @contextlib.contextmanager
-def ray(nodes: int = 2, gpus: int = 2) -> Iterator[Ray]:
-    """Start a head without GPUs. Ray's autoscaler (v2) adds up to `nodes` with as many fake GPUs each, on demand.
+def ray(nodes: int = 2, gpus: int = 2, head_gpus: int = 0) -> Iterator[Ray]:
+    """Start a head. Ray's autoscaler (v2) adds up to `nodes` with `gpus` fake GPUs each, on demand; 0: there is none.
 
     Commands reach it with `prefix`.
     """
@@ -91,12 +97,17 @@ def ray(nodes: int = 2, gpus: int = 2) -> Iterator[Ray]:
         "RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN_PATH": f"{root}/token", "HOME": str(root),
         "RAY_raylet_start_wait_time_s": "170",
     }  # fmt: skip
-    _configure_autoscaler(root, nodes, gpus)
-    env |= {
-        "AUTOSCALER_UPDATE_INTERVAL_S": "1", "RAY_FAKE_CLUSTER": "1", "RAY_enable_autoscaler_v2": "1",
-        "RAY_CLOUD_INSTANCE_ID": HEAD_ID, "RAY_OVERRIDE_NODE_ID_FOR_TESTING": HEAD_ID,
-    }  # fmt: skip
-    script = SCRIPT.format(ray=RAY, port=PORT, dashboard=DASHBOARD, root=root)
+    autoscaler = ""
+    if nodes:
+        _configure_autoscaler(root, nodes, gpus)
+        autoscaler = f"--autoscaling-config={root}/nodes.yaml"
+        env |= {
+            "AUTOSCALER_UPDATE_INTERVAL_S": "1", "RAY_FAKE_CLUSTER": "1", "RAY_enable_autoscaler_v2": "1",
+            "RAY_CLOUD_INSTANCE_ID": HEAD_ID, "RAY_OVERRIDE_NODE_ID_FOR_TESTING": HEAD_ID,
+        }  # fmt: skip
+    script = SCRIPT.format(
+        ray=RAY, port=PORT, dashboard=DASHBOARD, root=root, autoscaler=autoscaler, head_gpus=head_gpus
+    )
     with nowhere_else() as prefix:
         apart = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc", "sh", "-c", script]
         with (root / "ray.out").open("w") as out:

@@ -13,6 +13,7 @@ from random import Random
 
 import pytest
 
+from weft.cli.views.live_services import explain_lines
 from weft.core.scheduler import Scheduler
 from weft.journal.memory import MemoryJournal
 from weft.model import (
@@ -20,6 +21,7 @@ from weft.model import (
     AllocationGranted,
     AllocationRequested,
     Cancelled,
+    Deployed,
     Event,
     Job,
     NodeJoined,
@@ -28,6 +30,8 @@ from weft.model import (
     PoolAdded,
     PoolRemoved,
     PoolResumed,
+    ScaleRule,
+    Service,
     Submitted,
     Task,
     Team,
@@ -39,7 +43,10 @@ from weft.server.auth.tokens import Tokens
 from weft.server.loop import Loop
 from weft.server.pools import keeper as keeper_module
 from weft.server.pools.keeper import PoolKeeper
+from weft.server.pools.views import explain_pools
 from weft.server.process.clock import Clock
+from weft.server.services.autoscaling import NO_LOAD
+from weft.server.services.views import service_view
 
 POOL = Pool("p", "slurm", 2, 4, 3600.0, idle_s=30.0)
 SITE = Site("c", "localhost:1", True, ("weft",))
@@ -269,3 +276,21 @@ def test_jobs_beyond_the_maximum_of_their_team_need_no_nodes(tmp_path: Path) -> 
         assert len(world.allocations) == 1, "a node of 2 GPUs has all that team a may hold"
 
     asyncio.run(scenario())
+
+
+def test_a_service_that_waits_says_what_pools_do_for_it(tmp_path: Path) -> None:
+    async def waiting() -> World:
+        world = World(tmp_path, UnreliableProvider(Random(0)))
+        world.post(PoolAdded(0.0, POOL), Deployed(0.0, Service("chat", Job("chat", gpus=1), ScaleRule("fixed", 1, 1))))
+        for _ in range(3):
+            await world.turn()
+        return world
+
+    world = asyncio.run(waiting())
+    view = service_view(
+        world.scheduler, "chat", world.clock.now(), NO_LOAD, "", lambda slots: slots,
+        lambda replica: [each.text for each in explain_pools(world.keeper, replica, world.clock.now())],
+    )  # fmt: skip
+    (text,) = view.pools
+    assert text.startswith("p: 1 allocation waits in Slurm since")
+    assert f"  {text}" in explain_lines(view)
