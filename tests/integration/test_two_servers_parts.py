@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 
 import support.served_program
 from support.local_scheduler import until
+from support.message_receivers import Webhook, webhook
 from support.postgres import Postgres
 from support.secured_cluster import free_port
 from support.server_pair import PATIENCE_S, Pair, pair
@@ -89,6 +91,7 @@ def test_services_and_the_web_page_continue_after_a_take_over(database: Postgres
         second = f"http://127.0.0.1:{router_ports(made)['b']}/chat/x"
         until(lambda: is_listening(Address("127.0.0.1", router_ports(made)["b"])))
         assert get(second).startswith("chat."), "the new leader starts a router on its machine"
+        check_scale_in(made, f"{url}?sleep=6")
         check_page(made, page)
         assert take_over(made) == "a"
         assert get(url).startswith("chat.")
@@ -96,6 +99,21 @@ def test_services_and_the_web_page_continue_after_a_take_over(database: Postgres
         until(lambda: not made.json("services")["services"], PATIENCE_S)
         for name in made.ports:  # a router ends with a server that has no services
             made.stop(name)
+
+
+def check_scale_in(made: Pair, url: str) -> None:
+    """Scale in while both replicas answer long requests of one router, and the other router has none."""
+    found: list[str] = []
+    threads = [threading.Thread(target=lambda: found.append(get(url))) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    until(lambda: made.json("services")["services"][0]["in_flight"] == 6)
+    made.run("scale", "chat", "1")
+    for thread in threads:
+        thread.join(PATIENCE_S)
+    assert len(found) == 6
+    assert len(set(found)) == 2, "each replica has answered"
+    until(lambda: len(made.json("services")["services"][0]["replicas"]) == 1, PATIENCE_S)
 
 
 def check_page(made: Pair, page: Page) -> None:
@@ -137,6 +155,38 @@ def test_a_pool_continues_after_take_overs(database: Postgres, tmp_path: Path) -
             (ended,) = until(lambda: [fact for fact in made.facts() if isinstance(fact, AllocationEnded)])
             assert not ended.failed
             assert len([fact for fact in made.facts() if isinstance(fact, AllocationRequested)]) == 1
+
+
+@pytest.mark.soak
+def test_messages_arrive_although_the_leader_is_killed_and_not_again_later(database: Postgres) -> None:
+    with webhook() as hook, pair(database, lease_s=LEASE_S) as made:
+        config = made.root / ".config" / "weft" / "notify.yaml"
+        config.parent.mkdir(parents=True)
+        config.write_text(f"default: [team]\ntargets:\n  team: {{webhook: '{hook.url}'}}\n")
+        config.chmod(0o600)
+        made.await_standby()
+        made.work("w1")
+        hook.answers.append((503, {}))  # the message waits on the disk of the leader
+        send(made, "first")
+        until(lambda: any((made.folder("a") / "notify").glob("[0-9]*.json")), PATIENCE_S)
+        made.kill("a")  # most likely before the message is in the database
+        until(lambda: "first" in names(hook), PATIENCE_S)
+        made.serve("a")
+        made.await_standby()
+        assert take_over(made) == "a"
+        count = len(hook.messages)
+        send(made, "second")
+        until(lambda: "second" in names(hook), PATIENCE_S)  # after all that waited for this target
+        assert names(hook)[count:] == ["second"]
+
+
+def send(made: Pair, name: str) -> None:
+    """Run a job that leads to a message."""
+    made.run("submit", "--name", name, "--notify", "done", "--gpus", "0", "--chdir", str(made.root), "--", "true")
+
+
+def names(hook: Webhook) -> list[str]:
+    return [each["job"]["name"] for each in hook.messages]
 
 
 def job(made: Pair, id: str) -> dict[str, Any]:

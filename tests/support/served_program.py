@@ -1,4 +1,4 @@
-"""The program of a replica for tests: it answers after a moment, and says who it is."""
+"""The program of a replica for tests: it answers after a moment, or `?sleep=S` seconds, and says who it is."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Handler(BaseHTTPRequestHandler):
             is_ready = time.monotonic() - STARTED >= float(os.environ.get("START_S", "0"))
             self._answer(b"ok", 200 if is_ready and not os.environ.get("BROKEN") else 503)
             return
-        time.sleep(float(os.environ.get("ANSWER_S", "0.02")))
+        time.sleep(float(self.path.partition("?sleep=")[2] or os.environ.get("ANSWER_S", "0.02")))
         self._answer(f"{os.environ['WEFT_JOB_ID']} {os.environ.get('NAME', '')}".encode())
 
     def _answer(self, body: bytes, status: int = 200) -> None:

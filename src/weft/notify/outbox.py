@@ -12,6 +12,8 @@ from typing import Any, Final, NamedTuple
 
 from weft.inputs.atomic import write_atomic
 
+MESSAGES: Final = "notify"
+"""The folder of an outbox in the folder of its server."""
 POSITION: Final = "position.json"
 MAX_ENTRY_BYTES: Final = 64 << 10
 log = logging.getLogger(__name__)

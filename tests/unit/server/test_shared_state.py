@@ -88,6 +88,30 @@ def test_limits_that_an_admin_has_edited_here_are_newer_than_the_stored_ones(url
     assert (tmp_path / "settings.json").read_text() == "stored"
 
 
+def test_messages_that_a_killed_leader_did_not_copy_are_gone_when_it_follows(url: str, tmp_path: Path) -> None:
+    table = led(url, "a")
+    table.put([("notify/position.json", b"{}"), ("notify/000000000001.json", b"copied")])
+    (tmp_path / "notify").mkdir()
+    uncopied = tmp_path / "notify" / "000000000002.json"
+    uncopied.write_text("sent by the next leader")
+    follower = FileFollower(table, tmp_path)
+    follower.follow()
+    assert not uncopied.exists()
+    assert (tmp_path / "notify" / "000000000001.json").read_bytes() == b"copied"
+    uncopied.write_text("of a later lead")
+    follower.follow()
+    assert uncopied.exists(), "it is copied soon"
+
+
+def test_messages_stay_if_the_database_has_no_position(url: str, tmp_path: Path) -> None:
+    (tmp_path / "notify").mkdir()
+    (tmp_path / "notify" / "000000000001.json").write_text("of a server that had its journal elsewhere")
+    table = led(url, "a")
+    table.put([("settings.json", b"{}")])
+    FileFollower(table, tmp_path).follow()
+    assert (tmp_path / "notify" / "000000000001.json").exists()
+
+
 def test_tokens_are_valid_on_all_servers_and_revoked_on_all(url: str, tmp_path: Path) -> None:
     first, second = (Tokens(tmp_path, table=lambda: PostgresTokenTable(url)) for _ in range(2))
     invitation = first.invite("user", "ada", expires_s=60.0, by="root")

@@ -245,7 +245,9 @@ async def _doctor(request: AdminRequest) -> SchedulerView:
     """Describe the server. Safe to paste: no environment, command or name of a job. Its folders are for admins."""
     controller, is_admin = request.controller, request.who.role == "admin"
     state, summary = controller.scheduler.state, controller.inventory.summary()
-    journal_bytes, replicas = await _journal_figures(controller.journal)
+    journal_bytes, database = await _journal_figures(controller.journal)
+    if database is not None:
+        database += await controller.notifications.problems()
     return SchedulerView(
         pid=os.getpid(),
         version=version("weft"),
@@ -270,7 +272,7 @@ async def _doctor(request: AdminRequest) -> SchedulerView:
         state_dir=str(controller.paths.state) if is_admin else "",
         runtime_dir=str(controller.paths.runtime) if is_admin else "",
         journal=JournalView(facts=len(controller.journal), bytes=journal_bytes),
-        database=replicas,
+        database=database,
         jobs=JobCountsView(running=len(state.active), waiting=len(state.waiting), ended=len(state.ended)),
         enforced=list(ENFORCED),
         advisory=list(ADVISORY),

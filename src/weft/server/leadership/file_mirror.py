@@ -17,12 +17,14 @@ from typing import Final
 from weft.errors import Deposed, JournalError
 from weft.inputs.atomic import write_atomic
 from weft.journal.postgres.files import PAGE_FILES, FileTable, StoredFile
+from weft.notify.outbox import MESSAGES, POSITION
 
 FLUSH_S: Final = 0.2
 """The longest time from a change to its copy, unless the database is slow."""
 MAX_FLUSH_FILES: Final = 200
 EDITED_BY_HAND: Final = ("limits.json",)
 """Files that an admin edits in the folder of a server. The newest one wins when that server starts."""
+MESSAGE_POSITION: Final = f"{MESSAGES}/{POSITION}"
 CLOSE_TIMEOUT_S: Final = 10.0
 log = logging.getLogger(__name__)
 
@@ -106,15 +108,33 @@ class FileFollower:
 
     def __init__(self, table: FileTable, folder: Path) -> None:
         self._table, self._folder, self._version = table, folder, 0
+        self._first_names: set[str] | None = set()
+        """The names of the files in the table, until all have been read once."""
 
     def follow(self) -> None:
         """Copy all changes since the last call. It waits for the database."""
         while found := self._table.changes(self._version):
             for each in found:
                 self._apply(each)
+                if self._first_names is not None and each.body is not None:
+                    self._first_names.add(each.name)
             self._version = found[-1].version
             if len(found) < PAGE_FILES:
-                return
+                break
+        if self._first_names is not None:
+            self._remove_uncopied(self._first_names)
+            self._first_names = None
+
+    def _remove_uncopied(self, names: set[str]) -> None:
+        """Remove messages that this server wrote as the leader, and did not copy before it was killed.
+
+        The next leader made and sent them again, from the position that the table has.
+        """
+        if MESSAGE_POSITION not in names:
+            return
+        for path in (self._folder / MESSAGES).glob("[0-9]*.json"):
+            if f"{MESSAGES}/{path.name}" not in names:
+                path.unlink(missing_ok=True)
 
     def close(self) -> None:
         self._table.close()

@@ -6,23 +6,23 @@ import asyncio
 import logging
 import socket
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Final
 
 from weft.core.state.state import State
 from weft.engines.background import TaskSet
 from weft.errors import InputError, WeftError
+from weft.inputs.notify_choice import stored_choice
 from weft.model import Decision, Event, GroupLimited, Slots
-from weft.notify.outbox import Entry, Outbox, Position
+from weft.notify.outbox import MESSAGES, Entry, Outbox, Position
 from weft.notify.targets import TargetsCache
 from weft.notify.texts import test_message
+from weft.server.jobs.groups import unfinished
 from weft.server.notifications.dispatcher import Dispatcher
 from weft.server.notifications.notices import Notice, Notices
 from weft.server.shared_files import SharedFiles
 from weft.wire.views.notify import NotifyTestView, TargetsView, TargetView
 
-FOLDER: Final = "notify"
 log = logging.getLogger(__name__)
 
 
@@ -31,7 +31,7 @@ class Notifications:
         self, folder: Path, state: Callable[[], State], files: SharedFiles, place: Callable[[Slots], str]
     ) -> None:
         self._state, self._targets = state, TargetsCache()
-        self._outbox = Outbox(folder / FOLDER, files.changed, files.removed)
+        self._outbox = Outbox(folder / MESSAGES, files.changed, files.removed)
         self._scheduler = socket.gethostname()
         self._notices = Notices(self._scheduler, place)
         self._dispatcher = Dispatcher(self._outbox.remove)
@@ -75,6 +75,23 @@ class Notifications:
         if self._is_open:
             found = self._notices.record(self._state(), events, decisions)
             self._take(found, changed=any(type(event) is GroupLimited for event in events))
+
+    async def problems(self) -> list[str]:
+        """Return why messages of unfinished jobs and of groups would have no target on this server."""
+        state = self._state()
+        texts = {job.job.task.notify: f"job {job.id}" for job in unfinished(state) if job.job.task is not None}
+        texts |= {each.notify: f"group {name}" for name, each in state.eligibility.groups.settings.items()}
+        texts.pop("", None)
+        return await asyncio.to_thread(self._without_target, texts)
+
+    def _without_target(self, texts: Mapping[str, str]) -> list[str]:
+        for text, asker in texts.items():
+            try:
+                self._targets.read().resolve(stored_choice(text))
+            except WeftError as error:
+                why = str(error).partition("\n")[0]
+                return [f"messages of {asker} have no target here: {why}; each server reads its own notify.yaml"]
+        return []
 
     # ---- to disk
 
