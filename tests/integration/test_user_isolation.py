@@ -119,12 +119,15 @@ def test_runs_on_a_shared_gpu_have_pages_of_their_users(node: SharedNode) -> Non
     pages = {job: until(lambda job=job: node.log(job).strip()) for job in runs}  # type: ignore[misc]
     for job, user in runs.items():
         assert os.stat(pages[job]).st_uid == user.uid
-        assert user.run("cat", pages[job]).returncode == 0
+        assert user.run("test", "-w", pages[job]).returncode == 0
         others = [page for other, page in pages.items() if other != job]
         assert all(is_denied(user.run("cat", page)) for page in others)
-    shown = json.loads(node.weft(node.users[1].name, "gpus", "--json"))["gpus"]
-    shares = {each["job"]: each["request"] for gpu in shown for each in gpu.get("shares", [])}
-    assert shares == dict.fromkeys(runs, 0.4)
+
+    def shares() -> dict[str, float]:
+        gpus = json.loads(node.weft(node.users[1].name, "gpus", "--json"))["gpus"]
+        return {each["job"]: each["request"] for gpu in gpus for each in gpu.get("shares", [])}
+
+    until(lambda: shares() == dict.fromkeys(runs, 0.4))
     for job, user in runs.items():
         node.weft(user.name, "cancel", "-y", job)
     until(lambda: not any(os.path.exists(page) for page in pages.values()))
