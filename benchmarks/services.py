@@ -52,6 +52,12 @@ class Machine:
         self.env = {**keep, "XDG_STATE_HOME": f"{root}/s", "XDG_RUNTIME_DIR": f"{root}/r", "WEFT_SCHEDULER": "local"}
         self.root = Path(root)
 
+    def start(self, *words: str) -> subprocess.Popen[bytes]:
+        """Start a command that stays."""
+        command = [sys.executable, "-m", "weft", *words]
+        with open(self.root / "out", "ab") as out:
+            return subprocess.Popen(command, env=self.env, cwd=ROOT, stdout=out, stderr=out)
+
     def weft(self, *words: str) -> str:
         command = [sys.executable, "-m", "weft", *words]
         done = subprocess.run(command, env=self.env, cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE_S)
@@ -65,6 +71,14 @@ class Machine:
         }  # fmt: skip
         (self.root / "svc.yaml").write_text(json.dumps(described))
         return self.weft("deploy", str(self.root / "svc.yaml")).strip()
+
+    def undeploy(self) -> None:
+        """End the service and its replicas: they would outlive the agent."""
+        self.weft("undeploy", "svc", "--now")
+        end = time.monotonic() + PATIENCE_S
+        while json.loads(self.weft("services", "--json"))["services"]:
+            assert time.monotonic() < end, "it takes too long"
+            time.sleep(0.1)
 
     def service(self) -> dict[str, Any]:
         found: dict[str, Any] = json.loads(self.weft("services", "--json"))["services"][0]
@@ -97,6 +111,7 @@ def figures() -> Iterator[Figure]:
     with machine() as here:
         yield from _from_zero(here)
         yield from _faults(here)
+    yield from _agent_fault()
 
 
 def _from_zero(here: Machine) -> Iterator[Figure]:
@@ -149,14 +164,59 @@ def _faults(here: Machine) -> Iterator[Figure]:
         "kill -9 of the scheduler": kill_scheduler,
     }
     for what, act in acts.items():
-        times = draw_arrivals([RPS] * int(FAULT_S), 1.0, 1)
-        thread = threading.Timer(FAULT_S / 4, act)
-        thread.start()
-        sent = send(url, times)
-        thread.join()
-        lost = sum(each.status != 200 for each in sent)
-        yield Figure(f"lost of {len(sent)} requests: {what} under {RPS:g}/s", lost, "", 0.0)
+        yield _lost(url, what, act)
         here.ready(1 if what == "scale-in" else 2)
+
+
+def _lost(url: str, what: str, act: Callable[[], object]) -> Figure:
+    """Send requests, do something after a while, and count the requests without an answer."""
+    thread = threading.Timer(FAULT_S / 4, act)
+    thread.start()
+    sent = send(url, draw_arrivals([RPS] * int(FAULT_S), 1.0, 1))
+    thread.join()
+    lost = sum(each.status != 200 for each in sent)
+    return Figure(f"lost of {len(sent)} requests: {what} under {RPS:g}/s", lost, "", 0.0)
+
+
+def _agent_fault() -> Iterator[Figure]:
+    """Kill the agent of a cluster under load; it starts again after a second, as a supervisor would do."""
+    root = mkdtemp(prefix="weft-b-")
+    here, port = Machine(root), str(find_free_port())
+    here.env["WEFT_SCHEDULER"] = f"localhost:{port}"
+    join = ("worker", "--id", "n1", "--gpus", "0,1", "--run-as", "worker")
+    agents: list[subprocess.Popen[bytes]] = []
+    server = here.start("server", "--port", port, "--metrics-port", str(find_free_port()))
+
+    def kill_agent() -> None:
+        agents[-1].kill()
+        agents[-1].wait()
+        time.sleep(1.0)
+        agents.append(here.start(*join))
+
+    try:
+        agents.append(here.start(*join))
+        _await_node(here)
+        url = here.deploy({"min": 2, "max": 2}, {})
+        here.ready(2)
+        yield _lost(url, "kill -9 of an agent", kill_agent)
+        here.ready(2)
+    finally:
+        with suppress(AssertionError, subprocess.TimeoutExpired):
+            here.undeploy()
+        for process in (*agents, server):
+            process.terminate()
+            process.wait()
+        shutil.rmtree(root, ignore_errors=True)
+
+
+def _await_node(here: Machine) -> None:
+    end = time.monotonic() + PATIENCE_S
+    while True:
+        with suppress(AssertionError, ValueError):
+            if any(each["state"] == "connected" for each in json.loads(here.weft("nodes", "--json"))["nodes"]):
+                return
+        assert time.monotonic() < end, "no worker has joined"
+        time.sleep(0.1)
 
 
 def _listener(port: int) -> int:
