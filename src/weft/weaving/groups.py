@@ -37,7 +37,7 @@ MIN_TIME_S: Final = 1e-4
 EXACT_MEMBERS: Final = 2
 """Under tokens, rates of larger groups are estimated: to compute those of all groups takes two seconds."""
 MAX_TABLES: Final = 512
-"""Of more tables, the one that was not used for longest is forgotten. A table of 8 kinds takes 0.2 MB."""
+"""The number of tables that are kept: those used last. A table of 8 kinds takes 0.2 MB."""
 MAX_RATES: Final = 100_000
 """The most groups whose rates are remembered."""
 

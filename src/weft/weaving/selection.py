@@ -48,7 +48,7 @@ class Bucket:
     """Jobs that may be woven with each other, by kind, each in order of rank; and their groups."""
 
     shape: Shape
-    """What each of the jobs needs."""
+    """The need of each of the jobs."""
     gpus: float
     """The GPUs that a group holds."""
     table: GroupTable
