@@ -1,7 +1,11 @@
-"""The device of a job: a stage on it ends when it has finished, not when Python has queued the work."""
+"""The device of a job: a stage on it ends when it has finished, not when Python has queued the work.
+
+It is the GPUs that torch uses, or the emulated device where `WEFT_DEVICE=emulated`.
+"""
 
 from __future__ import annotations
 
+import os
 import sys
 
 TYPE_CHECKING = False  # like typing.TYPE_CHECKING, without importing typing
@@ -16,6 +20,9 @@ if TYPE_CHECKING:
 
         def memory_mb(self) -> int:
             """Return the most memory of one device that this process has held; 0 if unknown."""
+
+
+VARIABLE = "WEFT_DEVICE"
 
 
 class TorchDevice:
@@ -41,14 +48,28 @@ def _cuda() -> Any:
     return cuda if cuda is not None and cuda.is_available() and cuda.is_initialized() else None
 
 
-_device: Device = TorchDevice()
+_device: Device | None = None
 
 
 def this_device() -> Device:
+    """Return the device of this process. Its first use reads `WEFT_DEVICE`."""
+    global _device
+    if _device is None:
+        _device = _named_device(os.environ.get(VARIABLE, ""))
     return _device
 
 
 def use_device(device: Device) -> None:
-    """Replace the device of this process, for example by an emulated one."""
+    """Replace the device of this process."""
     global _device
     _device = device
+
+
+def _named_device(name: str) -> Device:
+    if not name:
+        return TorchDevice()
+    if name != "emulated":
+        raise ValueError(f"{VARIABLE}={name}: unknown device; use emulated, or leave it empty for the GPUs of torch")
+    from weft.train.emulated.device import Device as EmulatedDevice
+
+    return EmulatedDevice(dict(os.environ))

@@ -77,7 +77,8 @@ def stage(name: str, *, insist: bool = False) -> FreeStage | Stage:
     if name not in NAMES:
         raise ValueError(f"unknown stage {name!r}: use {', '.join(NAMES)}")
     own = turns()
-    return Stage(name, insist) if own.is_possible or own.recorder is not None else _FREE
+    counts = own.is_possible or own.has_named_device or own.recorder is not None
+    return Stage(name, insist) if counts else _FREE
 
 
 def stages(loader: Iterable[Batch], *, ahead: bool = True) -> Iterable[Batch]:

@@ -10,7 +10,7 @@ import time
 from _thread import allocate_lock
 
 from weft.train import ranks, stopping
-from weft.train.device import this_device
+from weft.train.device import VARIABLE, this_device
 
 TYPE_CHECKING = False  # like typing.TYPE_CHECKING, without importing typing
 if TYPE_CHECKING:
@@ -48,6 +48,8 @@ class Turns:
         self._first = _place(env.get("WEFT_WEAVE_DIR", ""), env.get("WEFT_WEAVE_PLACE", ""))
         self.is_possible = bool(self._file or self._first or env.get("WEFT_WEAVE_SIZE"))
         """True if the run is or may become a member of a weave."""
+        self.has_named_device = bool(env.get(VARIABLE))
+        """True if only the end of a stage waits for the device: the emulated one does no work by itself."""
         self._log = env.get("WEFT_STAGE_LOG", "")
         """A file that gets a line for each stage: its name, begin and end on the monotonic clock; empty: none."""
         self.recorder: Recorder | None = None

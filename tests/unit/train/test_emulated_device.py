@@ -139,3 +139,37 @@ def test_a_server_ends_with_its_parent_even_if_that_is_killed(env: dict[str, str
     parent.kill()
     parent.wait()
     until(lambda: not os.path.exists(socket_path(env)))
+
+
+STAGE = """
+import time
+from weft import train
+from weft.train.device import this_device
+began = time.monotonic()
+with train.stage("gpu"):
+    this_device().launch(0.2)
+    queued = time.monotonic() - began
+print(type(this_device()).__module__, queued < 0.2, time.monotonic() - began >= 0.2)
+"""
+
+
+def run_stage(**variables: str) -> subprocess.CompletedProcess[str]:
+    kept = {key: value for key, value in os.environ.items() if not key.startswith("WEFT_")}
+    return subprocess.run(
+        [sys.executable, "-c", STAGE], env={**kept, **variables}, capture_output=True, text=True, timeout=60
+    )
+
+
+def test_a_gpu_stage_waits_for_the_device_that_the_environment_names(env: dict[str, str]) -> None:
+    with_server = Device(env)  # so that the stage does not start it
+    assert run_stage(**env, WEFT_DEVICE="emulated").stdout == "weft.train.emulated.device True True\n"
+    with_server.close()
+    assert "'TorchDevice' object has no attribute 'launch'" in run_stage(**env, WEFT_DEVICE="").stderr
+    assert "'TorchDevice' object has no attribute 'launch'" in run_stage(**env).stderr
+
+
+def test_an_unknown_device_is_one_clear_error(env: dict[str, str]) -> None:
+    found = run_stage(**env, WEFT_DEVICE="emulatd")
+    assert found.returncode == 1
+    expected = "WEFT_DEVICE=emulatd: unknown device; use emulated, or leave it empty for the GPUs of torch"
+    assert found.stderr.splitlines()[-1] == f"ValueError: {expected}"

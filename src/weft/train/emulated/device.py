@@ -1,7 +1,8 @@
 """The job's end of the emulated device: timed holds of the resources of this node.
 
-`WEFT_DEVICE=emulated` selects it. `WEFT_DEVICE_OPTIONS` are options of the server, such as `--loss gpu=0.15`, and
-`WEFT_DEVICE_DIR` is the folder of its socket; by default a folder of this user. A server runs for each node.
+`WEFT_DEVICE=emulated` makes it the device of `weft.train.device`. `WEFT_DEVICE_OPTIONS` are options of the server, such
+as `--loss gpu=0.15`, and `WEFT_DEVICE_DIR` is the folder of its socket; by default a folder of this user. A server runs
+for each node.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ POLL_S = 0.02
 class Device:
     """A connection to the server of this node. A server is started if none runs.
 
-    It can be the device of `weft.train.device`: `launch` queues work on the GPU, and `finish` waits for it.
+    As the device of `weft.train.device`, `launch` queues work on the GPU, and `finish` waits for it.
     """
 
     def __init__(self, env: dict[str, str]) -> None:
