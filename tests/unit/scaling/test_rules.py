@@ -45,6 +45,14 @@ def test_deficit_keeps_replicas_for_20_seconds() -> None:
     assert found.index(1, 3) == 2 + 2 + 20  # the mean falls below 10 replicas with the next second, and 20 pass
 
 
+def test_deficit_keeps_replicas_for_the_mean_rate_of_three_minutes() -> None:
+    """96/s wants 4 replicas. After 20 calm seconds, 9600 requests in 120 s are 80/s: 3 replicas at 0.8 of 40/s. After
+    150 s the mean is 64/s: 2. With the window full, it is 32/s once 60 busy seconds are left in it, at 220 s: 1."""
+    found = wanted("deficit", [96] * 100 + [0] * 150)
+    assert [found.index(number, 100) + 1 for number in (4, 3, 2, 1)] == [101, 120, 150, 220]
+    assert wanted("deficit:calm_target=1000", [96] * 100 + [0] * 150)[121] == 1
+
+
 def test_deficit_drains_a_backlog_in_ten_seconds() -> None:
     """100/s needs 4.2 replicas. 408 queued are 400 more than one replica holds: (100 + 40) / 40 = 3.5, which is less;
     1608 queued: (100 + 160) / 40 = 6.5."""
