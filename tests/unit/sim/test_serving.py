@@ -202,27 +202,3 @@ def test_shares_and_slos_that_cannot_be_are_refused() -> None:
             parse_share(text)
     with pytest.raises(InputError, match="no batch meets 100 ms: one request takes 500"):
         service(slo_s=0.1)
-
-
-BARS = {
-    ("bursty", 10): (1.0, 1.02),
-    ("bursty", 25): (1.0, 1.02),
-    ("periodic", 10): (1.0, 1.02),
-    ("periodic", 25): (0.5, 1.05),
-}
-
-
-@pytest.mark.parametrize(("trace", "times"), BARS)
-def test_deficit_is_late_less_often_than_lazy_for_the_same_replicas(trace: str, times: int) -> None:
-    path = REFERENCE / f"rps_{trace}.txt"
-    if not path.exists():
-        pytest.skip(f"{path.name} of Dilu's repository is not here")
-    grid = read_grid(str(REFERENCE / "a100_roberta_large.csv"))
-    rates, roberta = read_rps(str(path)), SimulatedService(grid=grid, profiled=grid.capacity(8, 0.3))
-    late, replica_s = {}, {}
-    for name in ("lazy", "deficit"):
-        runs = [serve(roberta, registry.load_scaler(name), from_rps(rates, times, seed)) for seed in (1, 2, 3, 4)]
-        late[name], replica_s[name] = sum(r.violations for r in runs), sum(r.replica_s for r in runs)
-    most_late, most_s = BARS[trace, times]
-    assert late["deficit"] <= most_late * late["lazy"]
-    assert replica_s["deficit"] <= most_s * replica_s["lazy"]

@@ -157,11 +157,13 @@ def test_a_placement_without_shares_is_refused(capsys: Capture) -> None:
 PEAKS = {
     100: {"dilu": (82, 0.015), "exclusive": (132, 0.03), "infless-l": (116, 0.03), "infless-r": (80, 0.03)},
     800: {"dilu": (499, 0.015), "exclusive": (693, 0.03), "infless-l": (639, 0.03), "infless-r": (520, 0.03)},
+    3200: {"dilu": (1322, 0.015), "exclusive": (1879, 0.03), "infless-l": (1719, 0.03), "infless-r": (1357, 0.03)},
 }
-HOLES = {100: 80, 800: 490}
+HOLES = {100: 80, 800: 490, 3200: 1285}
+COUNTS = [100, 800, pytest.param(3200, marks=pytest.mark.soak)]
 
 
-@pytest.mark.parametrize("count", PEAKS)
+@pytest.mark.parametrize("count", COUNTS)
 def test_published_peaks(count: int) -> None:
     path = REFERENCE / f"instances-{count}.txt.gz"
     if not path.exists():
