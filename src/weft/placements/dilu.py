@@ -7,7 +7,9 @@ fits nowhere is split over the active GPUs of one node. A gang goes to the first
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 from weft.sharing.demand import Demand, Part
 from weft.sharing.fit import best_fit, fill_parts, first_fit_gang, nodes_in_use, place_on
@@ -19,6 +21,8 @@ from weft.sharing.port import SharePlacement
 class Dilu(SharePlacement):
     """Best fit by compute and memory; replicas share GPUs with training, by request and limit."""
 
+    uses_affinity: ClassVar[bool] = True
+
     compute_weight: float = 0.6
     """The weight of the sum of requests; the rest of 1 is the weight of memory."""
     splits: bool = True
@@ -27,7 +31,8 @@ class Dilu(SharePlacement):
     def choose(self, demand: Demand, ledger: GpuLedger) -> tuple[Part, ...] | None:
         if demand.gang:
             return first_fit_gang(ledger, demand.share, demand.memory_mb)
-        gpu = self._fullest(demand, ledger, _beside_colocated_training(demand, ledger)) if demand.service else None
+        preferred = demand.preferred or _beside_colocated_training(demand, ledger)
+        gpu = self._fullest(demand, ledger, preferred) if preferred else None
         if gpu is None:
             gpu = self._fullest(demand, ledger, None)
         if gpu is None and demand.kind == "llm" and self.splits:
@@ -38,7 +43,7 @@ class Dilu(SharePlacement):
             gpu = ledger.first_unused(demand.memory_mb[0])
         return place_on(gpu, demand.share, demand.memory_mb[0])
 
-    def _fullest(self, demand: Demand, ledger: GpuLedger, gpus: list[int] | None) -> int | None:
+    def _fullest(self, demand: Demand, ledger: GpuLedger, gpus: Sequence[int] | None) -> int | None:
         weight = self.compute_weight
         return best_fit(
             ledger, demand.share, demand.memory_mb[0], gpus, compute_weight=weight, memory_weight=1 - weight

@@ -20,6 +20,8 @@ class Demand(NamedTuple):
     """Memory of each worker; all workers of a gang run on one node."""
     service: str = ""
     """The service of a replica; replicas of one service get equal neighbours where a placement has that rule."""
+    preferred: tuple[int, ...] = ()
+    """GPUs of the ledger that come first by that rule, where the ledger does not know which jobs its holders are."""
 
     @property
     def gang(self) -> bool:

@@ -32,6 +32,8 @@ class SharePlacement(Placement):
     sees_runs: ClassVar[bool] = True
     oversubscription: ClassVar[float] = OVERSUBSCRIPTION
     """The largest sum of limits on one GPU."""
+    uses_affinity: ClassVar[bool] = False
+    """True if `choose` prefers the GPUs of training jobs that a replica of the same service slows already."""
 
     def choose(self, demand: Demand, ledger: GpuLedger) -> tuple[Part, ...] | None:
         """Return parts of GPUs for the instance; None if it does not fit."""
@@ -51,18 +53,30 @@ class SharePlacement(Placement):
         if shape.gpus > free.largest():
             return _place_on_whole_nodes(shape.gpus, free)
         able = list(members(free.at_least(shape.gpus)))
-        gpus = [free.gpus(node, shape) for node in able]
-        ledger = self._ledger([free.nodes[node] for node in able], gpus, free)
-        parts = self.choose(_demand_of(shape), ledger)
-        return None if parts is None else ((able[ledger.node_of[parts[0].gpu]], shape.gpus),)
+        found = self._choose(
+            shape, [free.nodes[node] for node in able], [free.gpus(node, shape) for node in able], free
+        )
+        return None if found is None else ((able[found[0]], shape.gpus),)
 
     def pick(self, host: NodeResources, count: int, shape: Shape, fitting: Sequence[int]) -> Sequence[int]:
         gpus = sorted(fitting)
         if count == shape.gpus:
-            parts = self.choose(_demand_of(shape), self._ledger([host], [gpus], None))
-            if parts is not None:
-                return [gpus[part.gpu] for part in parts]
+            found = self._choose(shape, [host], [gpus], None)
+            if found is not None:
+                return [gpus[gpu] for gpu in found[1]]
         return list(fitting[:count])
+
+    def _choose(
+        self, shape: Shape, hosts: Sequence[NodeResources], gpus: Sequence[Sequence[int]], free: Free | None
+    ) -> tuple[int, list[int]] | None:
+        """Choose among these GPUs of each host; return the number of the host, and those of the GPUs in the ledger."""
+        ledger = self._ledger(hosts, gpus, free)
+        demand = _demand_of(shape)
+        if self.uses_affinity and shape.family.service:
+            preferred = _preferred(shape.family.service, hosts, gpus, free)
+            demand = demand._replace(preferred=preferred)
+        parts = self.choose(demand, ledger)
+        return None if parts is None else (ledger.node_of[parts[0].gpu], [part.gpu for part in parts])
 
     def propose_moves(
         self, nodes: Sequence[NodeResources], movable: Collection[Holder], avoided: Collection[tuple[int, int]]
@@ -120,6 +134,33 @@ def _demand_of(shape: Shape) -> Demand:
     return Demand(
         ASKED, "inference" if shape.gpus == 1 else "training", shape.family.share, shape.memory_mb.each(shape.gpus)
     )
+
+
+def _preferred(
+    service: str, hosts: Sequence[NodeResources], gpus: Sequence[Sequence[int]], free: Free | None
+) -> tuple[int, ...]:
+    """Return the GPUs, by their numbers in the ledger, of gangs that share another GPU of their node with the service.
+
+    It looks at all GPUs of a host: the replica that is there already may leave no room on its GPU.
+    """
+    preferred: list[int] = []
+    first = 0
+    for host, some in zip(hosts, gpus, strict=True):
+        beside = _beside_gangs(service, host, free)
+        preferred += [first + at for at, gpu in enumerate(some) if gpu in beside]
+        first += len(some)
+    return tuple(preferred)
+
+
+def _beside_gangs(service: str, host: NodeResources, free: Free | None) -> set[int]:
+    """Return the GPUs of a host that gangs beside the service have there, without those that the service has."""
+    own, gangs = set[int](), dict[Holder, None]()
+    for gpu, holders in enumerate(host.holders):
+        staying = [holder for holder in holders if free is None or free.stays(holder)]
+        if any(holder.allocation.family.service == service for holder in staying):
+            own.add(gpu)
+            gangs.update((h, None) for h in staying if not h.allocation.family.serves and h.allocation.gpus > 1)
+    return {gpu for gang in gangs for node, some in gang.placed if node == host.node.id for gpu in some} - own
 
 
 def _place_on_whole_nodes(need: int, free: Free) -> tuple[tuple[int, int], ...] | None:

@@ -2,7 +2,8 @@
 
 A file has one record per line, as JSON or as a Python dictionary: `{'Time': '2024-06-19 15:46:09', 'Action': 'start',
 'Instance': {'service_name': ..., 'type': 'training' | 'inference' | 'llm-inference', 'gpu_num': 2, 'sm_requests': 0.55,
-'sm_limits': 0.81, 'memory': [30, 30]}}`, with memory in GB. The action of an end is `delete`.
+'sm_limits': 0.81, 'memory': [30, 30]}}`, with memory in GB. The action of an end is `delete`. An optional `function`
+names the service of which an instance is one of several replicas.
 """
 
 from __future__ import annotations
@@ -111,7 +112,12 @@ def _parse_instance(instance: Mapping[str, Any], where: str) -> Demand:
     if len(memories) != workers:
         raise InputError(f"memory of {len(memories)} workers", where=where, hint=f"gpu_num is {workers}")
     memory_gb = [_number({"memory": each}, "memory", where, low=0.0, high=MAX_MEMORY_GB) for each in memories]
-    return Demand(name, kind, Share(request, limit), tuple(max(1, round(gb * MB_PER_GB)) for gb in memory_gb))
+    function = instance.get("function", "")
+    if not isinstance(function, str) or (function and kind == "training"):
+        hint = "expected the name of a service, and none for training"
+        raise InputError(f"bad function {str(function)[:40]!r}", where=where, hint=hint)
+    memory_mb = tuple(max(1, round(gb * MB_PER_GB)) for gb in memory_gb)
+    return Demand(name, kind, Share(request, limit), memory_mb, function)
 
 
 def _number(instance: Mapping[str, Any], key: str, where: str, *, low: float, high: float) -> float:

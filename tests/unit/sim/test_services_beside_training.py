@@ -63,6 +63,27 @@ def test_every_policy_works_beside_services(tmp_path: Path, policy: str) -> None
     }
 
 
+def test_dilu_slows_all_workers_of_a_training_job_alike(tmp_path: Path) -> None:
+    """The gang joins the first replica on GPU 0. Best fit alone would put the second there too: it is the fullest."""
+    text = """services:
+  - service: a
+    share: 0.1/0.2
+    memory: 1G
+    replicas: {min: 1, max: 2}
+    scale: {by: deficit, throughput: 10}
+    requests: {rate: 30, duration: 1m}
+"""
+    gang = Job("gang", 2, declared_s=300.0, share=Share(0.4, 0.6), memory_mb=PerRank(10_000))
+    cluster, jobs = [Node("n0", (Gpu(memory_mb=40_960),) * 4)], [TraceJob(0.0, gang, 300.0)]
+    second = {}
+    for placement in ("dilu", "infless-r"):
+        found = simulate(Setting(cluster, jobs, "fifo", placement, services=services(tmp_path, text)))
+        begun = {fact.job: fact.slots[0][1] for fact in found.journal.read() if isinstance(fact, Start)}
+        assert (begun["gang"], begun["a.0"]) == ((0, 1), (0,))
+        second[placement] = begun["a.1"]
+    assert second == {"dilu": (1,), "infless-r": (0,)}
+
+
 def test_moves_empty_gpus_without_a_late_request_more(tmp_path: Path) -> None:
     """Training keeps replicas apart; when it has ended, `holes` brings them together."""
     text = "services:\n" + "".join(

@@ -33,6 +33,7 @@ RECORD: dict[str, Any] = {
 
 def record(**changes: Any) -> str:
     instance = {key: changes.pop(key, value) for key, value in RECORD["Instance"].items()}
+    instance |= {"function": changes.pop("function")} if "function" in changes else {}
     return json.dumps(RECORD | changes | {"Instance": instance})
 
 
@@ -54,6 +55,7 @@ def record(**changes: Any) -> str:
         (record(service_name="b", memory=[30, "x"]), ":2: bad memory x"),
         (record(service_name="b", gpu_num=0), ":2: bad gpu_num 0"),
         (record(service_name="b", gpu_num=8, memory=[30] * 8), ":2: b needs 8 GPUs with 30 GB, and a node has 4"),
+        (record(service_name="b", function="f"), ":2: bad function 'f'"),
         (record(service_name="b", memory=[50, 50]), ":2: b needs 2 GPUs with 50 GB, and a node has 4 GPUs with 40 GB"),
     ],
 )
@@ -146,6 +148,17 @@ def test_the_command_writes_pictures_and_figures(tmp_path: Path, capsys: Capture
     names = {"gpus.png", "gpus.svg", "peak-gpus.png", "peak-gpus.svg", "study.csv", "summary.json"}
     assert {entry.name for entry in out.iterdir()} == names
     assert as_json(capsys, *words)["peak_gpus"] == found["peak_gpus"]  # it replaces its own folder
+
+
+@pytest.mark.parametrize(("function", "peak"), [("", 2), ("f", 3)])
+def test_replicas_of_one_function_slow_all_workers_alike(tmp_path: Path, function: str, peak: int) -> None:
+    """r1 and r2 go to the first GPU of the gang by best fit, one to each as replicas of one function. Then r3, which
+    needs 0.4, needs another GPU."""
+    single = {"type": "inference", "gpu_num": 1, "sm_limits": 0.3, "memory": [3]}
+    lines = [record(service_name=name, sm_requests=0.2, function=function, **single) for name in ("r1", "r2")]
+    lines.append(record(service_name="r3", sm_requests=0.4, **(single | {"sm_limits": 0.4})))
+    (tmp_path / "instances.txt").write_text("\n".join([record(), *lines]))
+    assert pack_instances("dilu", read_instances(str(tmp_path / "instances.txt")), NODES).peak_gpus == peak
 
 
 def test_a_placement_without_shares_is_refused(capsys: Capture) -> None:

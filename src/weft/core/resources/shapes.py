@@ -24,6 +24,8 @@ class Family:
     """The seconds for which a node must stay; 0: not counted."""
     team: str = ""
     """The team of the jobs: what one team may not have, another may. Only jobs of one team are woven."""
+    service: str = ""
+    """The service of its replicas, if `serves`: a placement may prefer GPUs by where the others of a service run."""
 
     @property
     def plain(self) -> bool:
@@ -69,8 +71,9 @@ def _family(
     serves: bool = False,
     need_s: float = 0.0,
     team: str = "",
+    service: str = "",
 ) -> Family:
-    return Family(memory_mb, cpus, ram_mb, share, where, serves, need_s, team)
+    return Family(memory_mb, cpus, ram_mb, share, where, serves, need_s, team, service)
 
 
 @cache
@@ -95,8 +98,11 @@ def shape_of(job: Job) -> Shape:
         if shape is None:
             shape = _plain[job.gpus] = plain_shape(job.gpus)
         return shape
-    serves = job.replica is not None and job.share.request < 1
-    return _shape(job.gpus, _family(job.memory_mb, job.cpus, job.ram_mb, job.share, job.where, serves, team=job.team))
+    service = job.replica.service if job.replica is not None and job.share.request < 1 else ""
+    family = _family(
+        job.memory_mb, job.cpus, job.ram_mb, job.share, job.where, bool(service), team=job.team, service=service
+    )
+    return _shape(job.gpus, family)
 
 
 def exclusive_shape(job: Job, memory_mb: int) -> Shape:
@@ -108,14 +114,16 @@ def exclusive_shape(job: Job, memory_mb: int) -> Shape:
 def with_memory(shape: Shape, memory_mb: int) -> Shape:
     """Return the same shape with this much memory on each GPU."""
     f = shape.family
-    family = _family(PerRank(memory_mb), f.cpus, f.ram_mb, f.share, f.where, f.serves, f.need_s, f.team)
+    memory = PerRank(memory_mb)
+    family = _family(memory, f.cpus, f.ram_mb, f.share, f.where, f.serves, f.need_s, f.team, f.service)
     return _shape(shape.gpus, family)
 
 
 def with_need(shape: Shape, need_s: float) -> Shape:
     """Return the same shape, on nodes that stay for this long."""
     f = shape.family
-    return _shape(shape.gpus, _family(f.memory_mb, f.cpus, f.ram_mb, f.share, f.where, f.serves, need_s, f.team))
+    family = _family(f.memory_mb, f.cpus, f.ram_mb, f.share, f.where, f.serves, need_s, f.team, f.service)
+    return _shape(shape.gpus, family)
 
 
 def member_shape(shape: Shape, measured_mb: int, profile: Profile | None) -> Shape:
