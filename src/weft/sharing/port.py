@@ -16,7 +16,7 @@ from weft.core.resources.free import Free, members
 from weft.core.resources.node import Holder, NodeResources, memory_held
 from weft.core.resources.partition import fill_whole
 from weft.core.resources.shapes import Shape
-from weft.model import WHOLE, Share
+from weft.model import WHOLE, Gpu, Share
 from weft.sharing.demand import Demand, Move, Part
 from weft.sharing.fit import share_of
 from weft.sharing.ledger import OVERSUBSCRIPTION, GpuLedger
@@ -52,7 +52,7 @@ class SharePlacement(Placement):
     def place(self, shape: Shape, free: Free) -> tuple[tuple[int, int], ...] | None:
         if shape.gpus > free.largest():
             return _place_on_whole_nodes(shape.gpus, free)
-        able = list(members(free.at_least(shape.gpus)))
+        able = _different_nodes(shape, free)
         found = self._choose(
             shape, [free.nodes[node] for node in able], [free.gpus(node, shape) for node in able], free
         )
@@ -134,6 +134,26 @@ def _demand_of(shape: Shape) -> Demand:
     return Demand(
         ASKED, "inference" if shape.gpus == 1 else "training", shape.family.share, shape.memory_mb.each(shape.gpus)
     )
+
+
+def _different_nodes(shape: Shape, free: Free) -> list[int]:
+    """Return the nodes with room that are in use, and the first of each kind of idle ones: the others are like it."""
+    able = list(members(free.at_least(shape.gpus)))
+    if shape.family.where.pinned or shape.family.where.choice:
+        return able  # GPUs of certain nodes: no two are alike
+    nodes, count = free.nodes, free.count
+    kinds: dict[tuple[int, int], list[tuple[Gpu, ...]]] = {}
+    different = []
+    for index in able:
+        host = nodes[index]
+        gpus = host.node.gpus
+        if host.idle.bit_count() == len(gpus) and not host.foreign_mb:
+            seen = kinds.setdefault((len(gpus), count[index]), [])
+            if gpus in seen:
+                continue
+            seen.append(gpus)
+        different.append(index)
+    return different
 
 
 def _preferred(
