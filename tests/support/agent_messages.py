@@ -8,6 +8,7 @@ from support.builders import Rig
 from weft.model import Event, Fact, Job, Submitted
 from weft.server.nodes.outbox import Close, Reply
 from weft.server.nodes.registry import NodeRegistry
+from weft.server.weaves.monitor import WeaveMonitor
 from weft.wire.messages import AgentMessage, GpuSpec, Heartbeat, Hello, NodeSpec, RunEnd, RunNews
 from weft.wire.protocol import PROTOCOL
 
@@ -73,8 +74,9 @@ class Room:
 
     def _registry(self) -> NodeRegistry:
         return NodeRegistry(
-            self.rig.state, self.now, lease_s=LEASE_S, heartbeat_s=HEARTBEAT_S, margin_s=MARGIN_S, cluster=self._cluster
-        )
+            self.rig.state, self.now, lease_s=LEASE_S, heartbeat_s=HEARTBEAT_S, margin_s=MARGIN_S,
+            cluster=self._cluster, weaves=WeaveMonitor(lambda: getattr(self.rig.scheduler.policy, "pace", None)),
+        )  # fmt: skip
 
     def restart(self) -> None:
         """As after a crash: what is left is the journal."""

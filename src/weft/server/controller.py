@@ -41,6 +41,8 @@ from weft.server.settings import Settings, changed, save
 from weft.server.shared_files import FolderOnly, LedParts
 from weft.server.weaves.messages import DEFAULT_ORDER
 from weft.server.weaves.monitor import WeaveMonitor
+from weft.weaving.pace import Pace
+from weft.weaving.rates import Rates
 from weft.wire.views.jobs import ProgressView
 
 MIN_FREE_MB: Final = 16
@@ -84,7 +86,7 @@ class Controller:
             self.loop, lambda: self.scheduler.state, lambda job, run: self.run_logs.tail(job, run),
             lambda job: unsent_report(paths.jobs, job),
         )  # fmt: skip
-        self.weaves = WeaveMonitor()
+        self.weaves = WeaveMonitor(lambda: self._weave_pace)
         ports = self.ports = build(
             Host(
                 self.loop, lambda: self.scheduler.state, paths, settings, self.progress.receive, self.journal.name,
@@ -150,6 +152,12 @@ class Controller:
     def weave_order(self) -> str:
         """The order in which members of weaves take turns: as the policy says, or the default."""
         return getattr(self.scheduler.policy, "turns", "") or DEFAULT_ORDER
+
+    @property
+    def _weave_pace(self) -> Pace | Rates | None:
+        """The iteration times of weaves as the policy counts them; None: it does not."""
+        pace = getattr(self.scheduler.policy, "pace", None)
+        return pace if isinstance(pace, Pace | Rates) else None
 
     def _execute(self, order: Order) -> None:
         self.backend.execute(order)

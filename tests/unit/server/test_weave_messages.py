@@ -6,17 +6,18 @@ import pytest
 
 from support.agent_messages import Room, hello, spec
 from support.builders import profile
-from weft.model import Event, Job, Start, Submitted, Wake
+from weft.model import Event, Job, Start, Started, Submitted, Wake
 from weft.server.nodes.outbox import Send
 from weft.server.weaves.messages import MAX_LIMIT_S, MIN_LIMIT_S, limit_s, weave_id
+from weft.weaving.pace import Pace
 from weft.wire.messages import AgentMessage, Heartbeat, RunNews, StartRun, Weave
 
 ALIKE = profile(2.0, 1.0, 0.2), profile(0.2, 1.0, 2.0)
 
 
-def woven_room(gpus: int, *nodes: str) -> tuple[Room, list[StartRun]]:
+def woven_room(gpus: int, *nodes: str, policy: str = "muri-l:autopack=off") -> tuple[Room, list[StartRun]]:
     """Two jobs that are woven on all GPUs of these nodes, and the messages that start them."""
-    room = Room("muri-l:autopack=off")
+    room = Room(policy)
     for conn, node in enumerate(nodes, 1):
         room.say(conn, hello(spec(node, gpus // len(nodes), address=node), disk_id=node, instance=node))
     events: list[Event] = [
@@ -54,6 +55,14 @@ def test_members_of_a_weave_get_one_id_and_a_place_each(woven: tuple[Room, list[
     assert starts[0].weave.id == weave_id(room.rig.job("1")) == f"1-{room.now * 1e6:.0f}"
     assert sorted((start.job, start.weave.place, start.weave.size) for start in starts) == [("1", 0, 2), ("2", 1, 2)]
     assert {start.weave.order for start in starts} == {"fair"}
+
+
+def test_a_woven_run_starts_at_the_rate_that_the_policy_expects() -> None:
+    room, starts = woven_room(2, "n0", policy="muri-l:autopack=off:order=slots")
+    reweaves(room, *(RunNews(job=s.job, run=1, phase=RunNews.STARTED, weave_id=s.weave.id) for s in starts))
+    started = {fact.job: fact.rate for fact in room.facts(Started) if isinstance(fact, Started)}
+    assert started == {"1": pytest.approx(3.2 / Pace().iteration_s(ALIKE)), "2": started["1"]}
+    assert started["1"] < 1
 
 
 def test_a_job_that_runs_alone_has_no_weave() -> None:

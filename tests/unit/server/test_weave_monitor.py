@@ -7,11 +7,25 @@ import pytest
 from support.builders import Rig, node, profile
 from weft.core.reasons import why_not_woven
 from weft.core.state.job import JobState
-from weft.model import Event, Fact, Job, NodeJoined, Profiled, Progressed, Start, Started, Submitted, Suspended, Unwoven
+from weft.model import (
+    Event,
+    Fact,
+    Job,
+    NodeJoined,
+    Profiled,
+    Progressed,
+    Rewoven,
+    Start,
+    Started,
+    Submitted,
+    Suspended,
+    Unwoven,
+)
 from weft.model.profiles import key_of
 from weft.server.weaves.messages import weave_id
 from weft.server.weaves.monitor import HANG_WINDOW_S, PROFILE_PERIOD_S, SILENT_S, WeaveMonitor
 from weft.server.weaves.views import weave_of_job, weave_views
+from weft.weaving.pace import Pace
 from weft.wire.messages import StageCounters
 
 SOLO = profile(0.05, 0.1, 0.05)
@@ -68,6 +82,36 @@ def test_the_pace_is_recorded_when_it_has_changed_and_not_with_every_report(weav
     (changed,) = weave.report(40, 302)
     assert isinstance(changed, Progressed)
     assert changed.rate == pytest.approx(1.0)
+
+
+def test_a_run_counts_at_its_expected_rate_until_it_is_measured() -> None:
+    """The slots of a pair of these take 0.1, 0.1 and 0.05 s, and an empty one nothing: 0.25 s, and 0.4 s with 1.6."""
+    weave = Weave()
+    weave.monitor = WeaveMonitor(lambda: Pace(factors={2: 1.6}))
+    state = weave.rig.state
+    assert weave.monitor.expected_rate(state, weave.job) == pytest.approx(0.5), "0.2 s alone"
+    assert weave.report(0, 0) == [], "it started with this rate"
+    for weave_then in ((), ("a", "b")):
+        for name in "ab":
+            state.apply(Rewoven(110.0, name, 1, weave_then))
+    (expected,) = weave.report(15, 0)
+    assert isinstance(expected, Progressed)
+    assert (expected.at, expected.remaining_s, expected.rate) == (115.0, None, pytest.approx(0.5))
+    state.apply(expected)
+    assert weave.report(1, 5) == []
+    (measured,) = weave.report(19, 75)
+    assert isinstance(measured, Progressed)
+    assert measured.rate == pytest.approx(0.75)
+    state.apply(measured)
+    state.apply(Unwoven(140.0, "a", 1, "hangs"))
+    assert weave.report(10, 75) == [Progressed(145.0, "a", 1, None, 1.0)]
+    assert weave.report(10, 75) == []
+
+
+def test_without_a_profile_or_a_pace_a_woven_run_counts_as_alone() -> None:
+    assert Weave().monitor.expected_rate(Weave().rig.state, Weave().job) == 1.0
+    bare = Weave(solo=None)
+    assert WeaveMonitor(Pace).expected_rate(bare.rig.state, bare.job) == 1.0
 
 
 def test_a_run_that_takes_no_token_for_a_minute_is_unwoven(weave: Weave) -> None:

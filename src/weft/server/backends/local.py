@@ -154,11 +154,13 @@ class LocalBackend:
         self._host.progress(body)
 
     def _events(self, report: Report, now: Seconds) -> list[Event]:
-        job = self._host.state().jobs.get(report.job)
+        state = self._host.state()
+        job = state.jobs.get(report.job)
         if isinstance(report, RunStarted):
             if job is not None and job.status == "running":  # adopted: the state knows it
                 return []
-            return [Started(now, report.job, report.run)]
+            rate = 1.0 if job is None else self._host.weaves.expected_rate(state, job)
+            return [Started(now, report.job, report.run, rate)]
         full = FULL_NODE.get(report.why)
         task = job.job.task if job else None
         exit_ = exit_event(report, requeue_exits=task.requeue_exits if task else (), tries=job.delays if job else 0)

@@ -51,7 +51,7 @@ class LocalWeaves:
                 continue
             if weave.id != weave_id(job):
                 self.reweave(job)
-            elif weave.id:
+            else:
                 events += self._host.weaves.record(state, job, weave.id, weave.stages, now)
         self._host.weaves.prune(state.active)
         return events

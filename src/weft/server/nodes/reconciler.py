@@ -84,7 +84,8 @@ class RunReconciler:
             self.health.record_start(member.id)
             if gang.all_started() and not gang.start_reported and job.status == "starting":
                 gang.start_reported = True
-                self._out.events.append(Started(now, job.id, job.run))
+                rate = self._weaves.expected_rate(self.state, job)
+                self._out.events.append(Started(now, job.id, job.run, rate))
         if gang.must_stop(job):
             self._send_next(member, job, gang)
         elif news.phase == RunNews.STARTED and member.id == gang.nodes[0]:
@@ -96,7 +97,7 @@ class RunReconciler:
         """Record the counters of a woven run. If it is not in the weave that was decided, send that again."""
         if news.weave_id != weave_id(job):
             self._out.send(member, reweave_run(job, self.state, member.epoch, self._order()))
-        elif news.weave_id:
+        else:
             self._out.events += self._weaves.record(self.state, job, news.weave_id, news.stages, now)
 
     def cordon_unhealthy(self, member: RegisteredNode, words: str, now: Seconds) -> None:

@@ -6,7 +6,7 @@ Pure: reports and the time go in, events come out. Agents report the counters wi
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -16,6 +16,9 @@ from weft.model import Event, JobId, Profile, Progressed, Seconds, Unwoven
 from weft.model.profiles import key_of
 from weft.server.weaves.messages import weave_id
 from weft.server.weaves.profiles import differs, profiled
+from weft.server.weaves.rates import expected_rate
+from weft.weaving.pace import Pace
+from weft.weaving.rates import Rates
 from weft.wire.messages import StageCounters
 
 SILENT_S: Final = 60.0
@@ -88,9 +91,10 @@ class WovenRun:
 
 
 class WeaveMonitor:
-    """The woven runs as they last reported."""
+    """The woven runs as they last reported. `pace` returns how the policy counts weaves; None: it does not."""
 
-    def __init__(self) -> None:
+    def __init__(self, pace: Callable[[], Pace | Rates | None] = lambda: None) -> None:
+        self._pace = pace
         self._runs: dict[JobId, WovenRun] = {}
         self._totals: dict[str, StageUse] = {}
 
@@ -98,6 +102,10 @@ class WeaveMonitor:
         """Return what is known of the present run of a job in its present weave."""
         known = self._runs.get(job.id)
         return known if known is not None and (known.run, known.weave_id) == (job.run, weave_id(job)) else None
+
+    def expected_rate(self, state: State, job: JobState) -> float:
+        """Return the rate of a run until its counters say it."""
+        return expected_rate(state, job, self._pace())
 
     def totals(self) -> Mapping[str, StageUse]:
         """Return the turns of all woven runs in each stage since the server started."""
@@ -127,15 +135,19 @@ class WeaveMonitor:
         self, state: State, job: JobState, reported_id: str, stages: Iterable[StageCounters], now: Seconds
     ) -> list[Event]:
         """Record the counters of a run. Return what follows from them."""
-        if not reported_id or reported_id != weave_id(job) or job.status != "running":
+        if reported_id != weave_id(job) or job.status != "running":
             return []
-        known = self.of(job)
+        if not reported_id:
+            return self._leave(job, now)
+        known, first = self.of(job), list[Event]()
         if known is None:
             known = self._runs[job.id] = WovenRun(job.run, reported_id, now, served_at=now, profiled_at=now)
+            if job.rate_since < job.woven_at:  # its rate is that of before the weave
+                first = [Progressed(now, job.id, job.run, None, self.expected_rate(state, job))]
         if job.suspended:  # its processes stand still: neither its pace nor its silence counts
             known.served_at = now
             known.iterations.clear()
-            return []
+            return first
         before = known.grants
         self._count(known, _read(stages))
         if known.grants > before:
@@ -143,7 +155,14 @@ class WeaveMonitor:
         profile = state.profiles.of(job.job)
         if why := _why_unwoven(known, profile, now):
             return [Unwoven(now, job.id, job.run, why)]
-        return [*_pace(job, known, profile, now), *_profile(state, job, known, profile, now)]
+        return [*first, *_pace(job, known, profile, now), *_profile(state, job, known, profile, now)]
+
+    def _leave(self, job: JobState, now: Seconds) -> list[Event]:
+        """Forget the weave that a run has left. From now on it works as alone."""
+        left = self._runs.pop(job.id, None)
+        if left is None or left.run != job.run or job.rate == 1.0:
+            return []
+        return [Progressed(now, job.id, job.run, None, 1.0)]
 
 
 def _read(stages: Iterable[StageCounters]) -> dict[str, StageUse]:
