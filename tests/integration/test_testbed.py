@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import signal
 import subprocess
@@ -45,11 +46,18 @@ class Bench:
 
     def processes(self) -> list[str]:
         """Return the command lines of all processes of this bench."""
-        mark, found = f"XDG_STATE_HOME={self.root}/s".encode(), []
+        return list(self._by_pid().values())
+
+    def pids(self, text: str) -> list[int]:
+        """Return the processes of this bench with this text in their command lines."""
+        return [pid for pid, line in self._by_pid().items() if text in line]
+
+    def _by_pid(self) -> dict[int, str]:
+        mark, found = f"XDG_STATE_HOME={self.root}/s".encode(), {}
         for folder in Path("/proc").glob("[0-9]*"):
             try:
                 if mark in (folder / "environ").read_bytes().split(b"\0"):
-                    found.append((folder / "cmdline").read_text().replace("\0", " "))
+                    found[int(folder.name)] = (folder / "cmdline").read_text().replace("\0", " ")
             except OSError:
                 continue
         return found
@@ -103,6 +111,22 @@ def test_interrupted_or_killed_it_continues_and_leaves_no_process(bench: Bench) 
     assert "emulated" in out
     assert not list(Path(bench.env["XDG_STATE_HOME"], "weft", "servers").glob("*")), "no files of clusters are left"
     assert not list(Path(bench.env["XDG_STATE_HOME"], "weft", "clusters").glob("*.json"))
+
+
+def test_a_job_that_fails_leaves_its_exit_code_and_the_end_of_its_log(bench: Bench) -> None:
+    words = ("--spec", "2x2", "--policies", "srtf", "--intervals", "60", "--speed", "240", "--jobs", "1")
+    driver = bench.start("run", *words, "--trace", "t.csv", "--out", "broken")
+    until(lambda: any("s of work" in path.read_text() for path in bench.root.rglob("output.log")), PATIENCE_S)
+    for pid in bench.pids("train/emulated/program.py"):
+        os.kill(pid, signal.SIGKILL)
+    _, err = driver.communicate(timeout=2 * PATIENCE_S)
+    assert driver.returncode == 0, err
+    words_of_failure = "1 job failed and counts in no figure (exit code 137); cell.json has the ends of their logs"
+    assert f"warning: 2x2_t_srtf_60s_x240_first1: {words_of_failure}" in err
+    (cell,) = bench.root.glob("broken/cells/*/cell.json")
+    (failed,) = json.loads(cell.read_text())["failed"]
+    assert (failed["exit_code"], failed["log"]) == (137, "emulated: 12.500 s of work, from 0.000 s\n")
+    assert words_of_failure in (bench.root / "broken" / "tables.md").read_text()
 
 
 def test_the_report_compares_with_the_simulator_and_draws(bench: Bench) -> None:

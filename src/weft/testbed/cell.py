@@ -17,6 +17,7 @@ from weft.testbed import measures
 from weft.testbed.clusters import LOOPBACK, Running, Site, end_leftovers, read_journal
 from weft.testbed.device_servers import device_options, device_servers
 from weft.testbed.emulated_jobs import device_variables, program_of
+from weft.testbed.failures import failed_jobs
 from weft.testbed.matrix import Cell
 from weft.testbed.store import JOURNAL, Store
 from weft.testbed.workload import CellWorkload
@@ -79,9 +80,9 @@ def _play(
             if site.address is not None:  # the workers stay, so their jobs would
                 player.cancel()
             raise
-        cpu_s = sum(map(_cpu_s, up.pids))
+        cpu_s, failed = sum(map(_cpu_s, up.pids)), failed_jobs(client, group)
     load = {"mean": round(sum(loads) / len(loads), 2), "max": max(loads)}
-    return {"late_s": round(player.late_s, 3), "cpu_s": round(cpu_s, 1), "load": load}
+    return {"late_s": round(player.late_s, 3), "cpu_s": round(cpu_s, 1), "load": load, "failed": failed}
 
 
 def read_cell_facts(store: Store, cell: Cell, group: str) -> list[Fact]:

@@ -13,6 +13,7 @@ from weft.report.page import Cell, Report, Table, render_page
 from weft.report.pictures import Picture, Series, draw_pictures
 from weft.report.stats import choose_baseline, summarise
 from weft.testbed.cell import read_cell_facts
+from weft.testbed.failures import warning
 from weft.testbed.measures import digest_of
 from weft.testbed.published import SOURCE
 from weft.testbed.store import Store
@@ -96,6 +97,9 @@ def _costs(setup: Setup, rows: Sequence[Row]) -> Table:
         )  # fmt: skip
         cells.append([Cell(text) for text in texts])
     note = "Milliseconds from a decision until the run works, or is gone. CPU: scheduler and agents with what they ran."
+    for row in rows:
+        if words := warning(row.result.get("failed", [])):
+            note += f" Warning: {row.label}: {words}."
     return Table(f"Costs: {setup.title}", columns, cells, note)
 
 

@@ -121,6 +121,7 @@ def _work(args: argparse.Namespace) -> list[tuple[Cell, CellWorkload]]:
 def _progress(work: list[tuple[Cell, CellWorkload]]) -> Progress:
     """Return an observer that prints when a cell begins and ends, and on a terminal at each tenth of its jobs."""
     from weft.testbed.driver import Progress
+    from weft.testbed.failures import warning
 
     totals = {cell.name: len(workload.jobs) for cell, workload in work}
     shown: dict[str, int] = {}
@@ -137,6 +138,8 @@ def _progress(work: list[tuple[Cell, CellWorkload]]) -> Progress:
 
     def finish(cell: Cell, result: dict[str, Any]) -> None:
         render.print_message(f"{cell.name}: finished in {result['wall_s']:,.0f} s")
+        if words := warning(result["failed"]):
+            render.print_message(f"warning: {cell.name}: {words}")
 
     def fail(cell: Cell, error: Exception) -> None:
         render.print_message(f"error: {cell.name}: {error}")
