@@ -9,6 +9,7 @@ from weft.core.reasons import why_not_woven
 from weft.core.state.job import JobState
 from weft.model import (
     Event,
+    Exited,
     Fact,
     Job,
     NodeJoined,
@@ -199,6 +200,12 @@ def test_weaves_are_shown_with_their_members_in_order(weave: Weave) -> None:
     (stage,) = shown.members[0].stages
     assert (stage.stage, stage.time_s, stage.wait_s, stage.grants) == ("gpu", 0.1, 0.05, 50)
     assert list(shown.members[1].stages) == []
+
+
+def test_a_run_whose_partners_have_ended_is_no_weave(weave: Weave) -> None:
+    weave.rig.state.apply(Exited(5.0, "b", 1, "done"))
+    assert weave_id(weave.job), "it keeps its weave until the next plan"
+    assert weave_views(weave.rig.state, weave.monitor, "fair", lambda slots: slots) == []
 
 
 def test_the_weave_of_a_job_names_its_partners(weave: Weave) -> None:

@@ -15,14 +15,18 @@ from weft.wire.views.weaves import WeaveMemberView, WeaveView
 
 
 def members_by_weave(state: State) -> dict[str, list[JobState]]:
-    """Return the running members of each weave, in the order of their places."""
+    """Return the running members of each weave, in the order of their places.
+
+    A run whose partners have ended keeps its weave until the next plan, but takes turns with none: it is left out.
+    """
     found: dict[str, list[JobState]] = {}
     for job in state.active.values():
         if woven := weave_id(job):
             found.setdefault(woven, []).append(job)
-    for members in found.values():
+    several = {woven: members for woven, members in found.items() if len(members) > 1}
+    for members in several.values():
         members.sort(key=lambda job: job.weave.index(job.id))
-    return found
+    return several
 
 
 def weave_views(state: State, monitor: WeaveMonitor, order: str, renumber: Renumber) -> list[WeaveView]:
