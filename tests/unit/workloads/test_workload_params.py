@@ -99,4 +99,13 @@ def test_the_page_lists_every_param_and_model() -> None:
     for name in (*NAMES, *MODELS):
         assert f"| `{name}` |" in page, name
     for model in MODELS.values():
-        assert f"{model.parameters:,}" in page, model.name
+        rates = f"{_decimal(model.learning_rate)}, tiny {_decimal(model.tiny_learning_rate)}"
+        row = (
+            f"| `{model.name}` | {model.kind} | {model.parameters:,} | {model.optimizer} | {rates} |"
+            f" {model.batch_size}, tiny {model.tiny_batch_size} |"
+        )
+        assert row in page, model.name
+
+
+def _decimal(value: float) -> str:
+    return f"{value:.6f}".rstrip("0")
