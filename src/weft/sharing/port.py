@@ -166,14 +166,14 @@ def _preferred(
     preferred: list[int] = []
     first = 0
     for host, some in zip(hosts, gpus, strict=True):
-        beside = _beside_gangs(service, host, free)
-        preferred += [first + at for at, gpu in enumerate(some) if gpu in beside]
+        colocated = _colocated_gpus(service, host, free)
+        preferred += [first + at for at, gpu in enumerate(some) if gpu in colocated]
         first += len(some)
     return tuple(preferred)
 
 
-def _beside_gangs(service: str, host: NodeResources, free: Free | None) -> set[int]:
-    """Return the GPUs of a host that gangs beside the service have there, without those that the service has."""
+def _colocated_gpus(service: str, host: NodeResources, free: Free | None) -> set[int]:
+    """Return the GPUs of a host without the service, of gangs that share another GPU there with it."""
     own, gangs = set[int](), dict[Holder, None]()
     for gpu, holders in enumerate(host.holders):
         staying = [holder for holder in holders if free is None or free.stays(holder)]

@@ -20,7 +20,7 @@ SEEDS = (1, 2, 3, 4)
 
 
 class Bar(NamedTuple):
-    """What `deficit` may need, relative to `lazy`."""
+    """The most that `deficit` may need, relative to `lazy`."""
 
     late_x: float
     replica_s_x: float
