@@ -149,7 +149,7 @@ class _Batch:
         part, whole = self.parts[at], self.request
         request = SubmitRequest(
             jobs=_linked(whole, part, ids), key=f"{whole.key}/{at}", env=whole.env, chdir=whole.chdir, dry_run=dry_run,
-            other_jobs=others,
+            other_jobs=others, group_jobs=whole.group_jobs,
         )  # fmt: skip
         try:
             return self.send(request)

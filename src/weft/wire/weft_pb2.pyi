@@ -132,20 +132,22 @@ class StageProfile(_message.Message):
     def __init__(self, model: _Optional[str] = ..., iteration_s: _Optional[float] = ..., data_s: _Optional[float] = ..., gpu_s: _Optional[float] = ..., network_s: _Optional[float] = ..., start_s: _Optional[float] = ..., memory_mb: _Optional[int] = ...) -> None: ...
 
 class SubmitRequest(_message.Message):
-    __slots__ = ("jobs", "key", "env", "chdir", "dry_run", "other_jobs")
+    __slots__ = ("jobs", "key", "env", "chdir", "dry_run", "other_jobs", "group_jobs")
     JOBS_FIELD_NUMBER: _ClassVar[int]
     KEY_FIELD_NUMBER: _ClassVar[int]
     ENV_FIELD_NUMBER: _ClassVar[int]
     CHDIR_FIELD_NUMBER: _ClassVar[int]
     DRY_RUN_FIELD_NUMBER: _ClassVar[int]
     OTHER_JOBS_FIELD_NUMBER: _ClassVar[int]
+    GROUP_JOBS_FIELD_NUMBER: _ClassVar[int]
     jobs: _containers.RepeatedCompositeFieldContainer[JobSpec]
     key: str
     env: _containers.RepeatedCompositeFieldContainer[Variable]
     chdir: str
     dry_run: bool
     other_jobs: int
-    def __init__(self, jobs: _Optional[_Iterable[_Union[JobSpec, _Mapping]]] = ..., key: _Optional[str] = ..., env: _Optional[_Iterable[_Union[Variable, _Mapping]]] = ..., chdir: _Optional[str] = ..., dry_run: _Optional[bool] = ..., other_jobs: _Optional[int] = ...) -> None: ...
+    group_jobs: int
+    def __init__(self, jobs: _Optional[_Iterable[_Union[JobSpec, _Mapping]]] = ..., key: _Optional[str] = ..., env: _Optional[_Iterable[_Union[Variable, _Mapping]]] = ..., chdir: _Optional[str] = ..., dry_run: _Optional[bool] = ..., other_jobs: _Optional[int] = ..., group_jobs: _Optional[int] = ...) -> None: ...
 
 class SubmitReply(_message.Message):
     __slots__ = ("ids", "notes")

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from weft.endpoints.paths import Paths
-from weft.errors import InputError, Refused
-from weft.model import Job, Task
+from weft.errors import InputError, NotPermitted, Refused
+from weft.model import GroupLimited, Job, Submitted, Task
 from weft.server.auth.identity import Caller
 from weft.server.backends.base import AnyJob, BackendPorts
 from weft.server.controller import Controller
@@ -95,6 +95,26 @@ def test_other_calls_are_answered_while_a_large_request_is_taken_up(tmp_path: Pa
         assert list(changed.ids) == list(reply.ids)
         assert answered >= 8
         assert len(state.ended) == TASKS
+
+    served(tmp_path, test)
+
+
+def test_the_limit_of_a_group_comes_with_its_jobs(tmp_path: Path) -> None:
+    async def test(controller: Controller) -> None:
+        groups = controller.scheduler.state.eligibility.groups
+        for name, last in (("small", 3), ("large", TASKS - 1)):
+            request = array(key=name, last=last, group=name)
+            request.group_jobs = 2
+            await controller.requests.submit(request, ANN)
+            assert groups.settings_of(name).jobs == 2
+            facts = list(controller.journal.read())
+            limited = next(at for at, fact in enumerate(facts) if isinstance(fact, GroupLimited) and fact.group == name)
+            assert isinstance(facts[limited + 1], Submitted), "no job comes before the limit"
+            request.key, request.group_jobs = f"{name} of bob", 1
+            with pytest.raises(NotPermitted, match="has jobs of others"):
+                await controller.requests.submit(request, Caller("bob", "user"))
+            assert groups.settings_of(name).jobs == 2
+        assert not controller.requests.open_batches
 
     served(tmp_path, test)
 

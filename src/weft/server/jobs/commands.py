@@ -35,6 +35,7 @@ from weft.server.auth.identity import Caller, check_owner
 from weft.server.jobs.admission import AdmissionRules
 from weft.server.jobs.batch import Batch, OpenBatch
 from weft.server.jobs.builder import CheckNotify, JobBuilder, accept_all
+from weft.server.jobs.groups import limit_submitted_groups
 from weft.server.jobs.job_refs import resolve, resolve_one, resolve_to_change
 from weft.server.jobs.notes import submit_notes
 from weft.server.jobs.quotas import Quotas
@@ -100,8 +101,14 @@ class JobCommands:
         if ids := self.known_ids(request, who.user):
             return [], SubmitReply(ids=ids)
         batch = at_once(self.prepare(request, who))
+        limits = self.limit_groups(request, batch, now, who=who)
         reply = SubmitReply(ids=() if request.dry_run else batch.ids(), notes=self.notes(request, batch, now))
-        return [] if request.dry_run else self.accept(batch.jobs(), now), reply
+        return [] if request.dry_run else [*limits, *self.accept(batch.jobs(), now)], reply
+
+    def limit_groups(self, request: SubmitRequest, batch: Batch, now: Seconds, *, who: Caller) -> list[Event]:
+        """Return the events that limit the groups of a request, which come before its jobs."""
+        groups = (template.job.group for template in batch.templates)
+        return limit_submitted_groups(self._scheduler.state, groups, request.group_jobs, now, who)
 
     def notes(self, request: SubmitRequest, batch: Batch, now: Seconds) -> list[str]:
         """Return what the submitter should know about the jobs."""
@@ -315,9 +322,8 @@ class JobCommands:
     def _edit(self, job: JobState, now: Seconds, request: ChangeRequest) -> Event | str:
         if job.status in ENDED or job.status in ACTIVE:
             return f"it is {job.status}: only a waiting job can be edited"
-        return Edited(
-            now, self._without_cycle(job.job, self._builder.rebuild(job.job, request.spec, self._one_of(job)))
-        )
+        edited = self._builder.rebuild(job.job, request.spec, self._resolve_one(job.job.user))
+        return Edited(now, self._without_cycle(job.job, edited))
 
     def _resolve_one(self, user: str) -> Callable[[str], list[JobId]]:
         """Return a function that finds the one job of a reference."""
@@ -328,14 +334,10 @@ class JobCommands:
 
         return find
 
-    def _one_of(self, job: JobState) -> Callable[[str], list[JobId]]:
-        return self._resolve_one(job.job.user)
-
     def _set(self, job: JobState, now: Seconds, request: ChangeRequest) -> Event | str:
         if job.status in ENDED or job.status in ACTIVE:
             return f"it is {job.status}: only a waiting job can be changed"
-        edited = self._edited(job.job, request.settings)
-        return Edited(now, edited)
+        return Edited(now, self._edited(job.job, request.settings))
 
     def _edited(self, job: Job, settings: Sequence[Variable]) -> Job:
         spec, fields = settings_of(dict(pairs(settings)))

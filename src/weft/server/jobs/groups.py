@@ -10,7 +10,7 @@ from weft.core.state.state import State
 from weft.errors import InputError, NotPermitted
 from weft.inputs.notify_choice import parse_notify
 from weft.inputs.quantities import parse_whole_or_none
-from weft.model import GroupLimited, Seconds
+from weft.model import Event, GroupLimited, Seconds
 from weft.model.groups import group_label, names_group
 from weft.server.auth.identity import Caller
 from weft.wire.views.groups import GroupView
@@ -48,13 +48,14 @@ def find_group(state: State, text: str) -> str:
     return found[0] if found else text
 
 
-def check_may_limit(state: State, text: str, who: Caller) -> None:
-    """Raise unless the caller is an admin, or all unfinished jobs of the group, at least one, are the caller's."""
+def check_may_limit(state: State, text: str, who: Caller, *, is_new: bool = False) -> None:
+    """Raise unless the caller is an admin, or all unfinished jobs of the group are the caller's: at least one, unless
+    the group is new."""
     if who.role == "admin":
         return
     group = find_group(state, text)
     users = {job.job.user for job in unfinished(state) if job.job.group == group}
-    if not users or not all(map(who.owns, users)):
+    if not (users or is_new) or not all(map(who.owns, users)):
         raise NotPermitted(
             f"the group {group_label(group)!r} has {'jobs of others' if users else 'no unfinished jobs of yours'}\n"
             "  ask an admin to change it, or for an admin token: weft auth token --role admin"
@@ -68,6 +69,17 @@ def limit_group(state: State, text: str, jobs: str, now: Seconds) -> GroupLimite
         hint = "jobs=4, or jobs=none; weft pause --group G starts nothing more"
         raise InputError(f"jobs: {jobs[:80]!r} is not a whole number from 1 to {MAX_JOBS:,}", hint=hint)
     return _changed(state, text, now, jobs=most)
+
+
+def limit_submitted_groups(state: State, groups: Iterable[str], jobs: int, now: Seconds, who: Caller) -> list[Event]:
+    """Return the events that limit the groups of a request to this many running jobs; 0: none."""
+    events: list[Event] = []
+    for group in dict.fromkeys(groups) if jobs else ():
+        if not group:
+            raise InputError("a limit of running jobs needs a group", hint="give the jobs a group")
+        check_may_limit(state, group, who, is_new=True)
+        events.append(limit_group(state, group, str(jobs), now))
+    return events
 
 
 def notify_group(state: State, text: str, notify: str, now: Seconds) -> GroupLimited:

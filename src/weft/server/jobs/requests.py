@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Container, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -59,6 +60,8 @@ class JobRequests:
         self._remember(key, found)
         try:
             batch = await in_slices(self._commands().prepare(request, who))
+            limits = partial(self._commands().limit_groups, request, batch, who=who)
+            limits(self._loop.clock.now())  # may raise
         except BaseException:
             found.cancel()
             raise
@@ -69,7 +72,7 @@ class JobRequests:
         # in the turn of the check: the jobs count for quotas from now on
         opened = OpenBatch(batch, self._folder / f"{batch.templates[0].job.id}{SUFFIX}")
         self.open_batches.append(opened)
-        work = self._accept(opened, notes, found)
+        work = self._accept(opened, limits, notes, found)
         self._tasks.spawn(work if (account := payer()) is None else metered(account, work))
         return await asyncio.shield(found)  # a caller that leaves does not end a batch in the middle
 
@@ -78,8 +81,15 @@ class JobRequests:
             self._by_key[key] = answer
             answer.add_done_callback(lambda _: self._by_key.pop(key, None))
 
-    async def _accept(self, opened: OpenBatch, notes: Sequence[str], answer: asyncio.Future[SubmitReply]) -> None:
+    async def _accept(
+        self,
+        opened: OpenBatch,
+        limits: Callable[[Seconds], list[Event]],
+        notes: Sequence[str],
+        answer: asyncio.Future[SubmitReply],
+    ) -> None:
         try:
+            await self._limit(opened, limits)
             await self._write(opened)
             await self._journal(opened, gives_up=True)
             answer.set_result(SubmitReply(ids=opened.batch.ids(), notes=notes))
@@ -89,6 +99,14 @@ class JobRequests:
         except Exception as error:
             answer.set_exception(error)
             answer.exception()  # it is retrieved even if the caller has left
+
+    async def _limit(self, opened: OpenBatch, limits: Callable[[Seconds], list[Event]]) -> None:
+        """Journal the limits of the groups before any of the jobs."""
+        try:
+            await self._loop.call(lambda now: (limits(now), None))
+        except Exception:
+            self.open_batches.remove(opened)
+            raise
 
     async def _write(self, opened: OpenBatch) -> None:
         try:

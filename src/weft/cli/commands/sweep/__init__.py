@@ -12,11 +12,9 @@ from weft.cli import connection, flags, render
 from weft.cli.actions import add_action
 from weft.cli.submit import sweep_flags, task_flags
 from weft.cli.text import escape_controls, plural
-from weft.errors import InputError, WeftError
+from weft.errors import InputError
 
 if TYPE_CHECKING:
-    from weft.cli.submit.submission import Submission
-    from weft.client import Client
     from weft.jobspec.trials import SweepPlan
 
 EXAMPLE: Final = """examples:
@@ -76,7 +74,8 @@ def submit(args: argparse.Namespace) -> int:
             hint = f"choose another --group; weft sweep results {plan.sweep} shows the trials"
             raise InputError(f"there is a sweep {plan.sweep!r} already", hint=hint)
         prepared = submission.prepare_specs(args, trial_specs(plan))
-        ids = _send(client, prepared, plan.sweep, args.max_parallel, args.hold)
+        prepared.request.group_jobs = args.max_parallel or 0
+        ids = prepared.send(client)
         specs = prepared.request.jobs
         advice = [] if args.quiet else submission.advise(client, specs[-1:], ids[-1:])
         notes = [*client.submit_notes, *advice]
@@ -118,25 +117,6 @@ def _plan(args: argparse.Namespace) -> SweepPlan:
         sweep, args.command, sweep_flags.rows_of(args), given, args.name or DEFAULT_NAME, sweep_flags.rule_of(args),
         args.allow_unused,
     )  # fmt: skip
-
-
-def _send(client: Client, prepared: Submission, sweep: str, max_parallel: int | None, hold: bool) -> list[str]:
-    """Submit the trials. With a limit, they are held until their group has it, so that no more start meanwhile."""
-    if max_parallel is None or prepared.request.dry_run:
-        return prepared.send(client)
-    from weft.wire.views.groups import SET_GROUP
-
-    for spec in prepared.request.jobs:
-        spec.hold = True
-    ids = prepared.send(client)
-    try:
-        client.operate(SET_GROUP, group=sweep, jobs=str(max_parallel))
-    except WeftError:
-        client.change("cancel", ids)
-        raise
-    if not hold:
-        client.change("release", ids)
-    return ids
 
 
 def _range(ids: list[str]) -> str:
