@@ -38,7 +38,7 @@ def test_a_task_without_a_command_runs_its_workload(weft: Weft, monkeypatch: pyt
     assert "task.json:1: no command, and no workload for the model 'resnet5000'; registered: resnet50," in missing
     assert "weft submit --config FILE -- CMD" in missing
     Path("mine_weft.py").write_text("def run(params):\n    return ['echo', 'epochs', params['epochs']]\n")
-    monkeypatch.syspath_prepend(".")
+    monkeypatch.syspath_prepend(str(Path.cwd()))  # another path than that of other tests: plugins are read once
     points = [EntryPoint(model, f"mine_weft:{what}", "weft.workloads") for model, what in
               (("resnet50", "run"), ("vgg", "nothing"))]  # fmt: skip
     monkeypatch.setattr("weft.plugins.registry.entry_points", lambda group: EntryPoints(points).select(group=group))

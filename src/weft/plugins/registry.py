@@ -12,6 +12,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import MISSING, Field, fields, is_dataclass
+from functools import lru_cache
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from traceback import extract_tb
@@ -48,6 +49,12 @@ def load_scaler(spec: str) -> Autoscaler:
 
 def registered_plugins(group: str) -> dict[str, EntryPoint]:
     """Return the entry points of a group by name; raise InputError if two packages register the same name."""
+    return dict(_registered_on(tuple(sys.path), group))
+
+
+@lru_cache(maxsize=32)
+def _registered_on(_path: tuple[str, ...], group: str) -> dict[str, EntryPoint]:
+    """Read the packages on the path once: it takes milliseconds, and a forecast or a test creates many schedulers."""
     found: dict[str, EntryPoint] = {}
     for point in entry_points(group=group):
         other = found.setdefault(point.name, point)
