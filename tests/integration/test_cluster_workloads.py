@@ -38,6 +38,7 @@ def submit(here: Cluster, *flags: str) -> str:
     return str(job)
 
 
+@pytest.mark.soak
 def test_the_sample_task_trains_on_a_cluster(here: Cluster) -> None:
     job = submit(here)
     until(lambda: ((here.job(job)["progress"] or {}).get("step") or 0) >= 1, PATIENCE_S)

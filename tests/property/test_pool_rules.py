@@ -68,20 +68,20 @@ def released(now: Situation) -> set[str]:
 
 
 @given(situations())
-@settings(max_examples=500)
+@settings(max_examples=200)
 def test_a_pool_never_has_more_than_its_most_nodes(now: Situation) -> None:
     assert len(now.allocations) + len(requests(now)) <= now.pool.max_nodes
 
 
 @given(situations())
-@settings(max_examples=500)
+@settings(max_examples=200)
 def test_a_pool_asks_for_no_more_than_jobs_or_its_least_number_of_nodes_need(now: Situation) -> None:
     live = sum(each.phase != "released" for each in now.allocations) - len(released(now))
     assert len(requests(now)) <= max(now.wanted, now.pool.min_nodes - live, 0)
 
 
 @given(situations())
-@settings(max_examples=500)
+@settings(max_examples=200)
 def test_at_most_the_backlog_waits_unless_a_gang_needs_more(now: Situation) -> None:
     asked = len(requests(now))
     waiting = sum(each.phase in WAITING for each in now.allocations)
@@ -89,7 +89,7 @@ def test_at_most_the_backlog_waits_unless_a_gang_needs_more(now: Situation) -> N
 
 
 @given(situations())
-@settings(max_examples=500)
+@settings(max_examples=200)
 def test_slots_are_the_lowest_free_ones_and_never_given_twice(now: Situation) -> None:
     asked = [each.slot for each in requests(now)]
     taken = {*now.taken, *(each.slot for each in now.allocations)}
@@ -98,7 +98,7 @@ def test_slots_are_the_lowest_free_ones_and_never_given_twice(now: Situation) ->
 
 
 @given(situations())
-@settings(max_examples=500)
+@settings(max_examples=200)
 def test_every_idle_allocation_goes_in_one_turn(now: Situation) -> None:
     """Down to the least number of nodes; those that runs hold, or that a job may still use, stay."""
     if now.removing:
@@ -121,7 +121,7 @@ def test_every_idle_allocation_goes_in_one_turn(now: Situation) -> None:
 
 
 @given(situations())
-@settings(max_examples=500)
+@settings(max_examples=200)
 def test_a_crash_loop_pauses_with_its_reason_and_asks_for_nothing_more(now: Situation) -> None:
     if now.failures < MAX_FAILURES or now.removing:
         return
@@ -132,7 +132,7 @@ def test_a_crash_loop_pauses_with_its_reason_and_asks_for_nothing_more(now: Situ
 
 
 @given(situations())
-@settings(max_examples=500)
+@settings(max_examples=200)
 def test_a_paused_or_removed_pool_asks_for_nothing(now: Situation) -> None:
     if now.paused or now.removing:
         assert requests(now) == []

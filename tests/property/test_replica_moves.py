@@ -38,7 +38,7 @@ NODES = (node("n0", 4, memory_mb=40, cpus=12), node("n1", 4, memory_mb=40), node
 PER_MINUTE = 2
 PLACEMENT = f"holes:moves_per_minute={PER_MINUTE}"
 BUDGET = settings(
-    max_examples=25,
+    max_examples=15,
     stateful_step_count=40,
     derandomize=True,
     phases=(Phase.generate,),
