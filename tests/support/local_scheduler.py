@@ -121,12 +121,16 @@ def site(settings: Mapping[str, object], **env: str) -> Iterator[Site]:
 
 
 def until(holds: Callable[[], Any], patience_s: float = PATIENCE_S) -> Any:
-    """Waits until something holds, and returns it."""
+    """Waits until something holds, and returns it. It waits twice as long as a look takes, such as one by a command:
+    looks leave most of the machine to what they wait for."""
     end = time.monotonic() + patience_s
-    while not (found := holds()):
-        assert time.monotonic() < end, "it never came to pass"
-        time.sleep(0.01)
-    return found
+    while True:
+        began = time.monotonic()
+        if found := holds():
+            return found
+        now = time.monotonic()
+        assert now < end, "it never came to pass"
+        time.sleep(min(max(0.01, 2 * (now - began)), 0.25))
 
 
 def is_alive(pid: int) -> bool:
