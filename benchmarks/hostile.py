@@ -1,7 +1,7 @@
 """A scheduler under attack: requests of megabytes on four connections, watchers that never read, an array of 100,000.
 
-Every caller is a user with a token. The attack runs in a separate process, `python -m benchmarks.hostile PORT TOKEN
-TOKEN S`.
+Every caller is a user with a token, and so with a share of the scheduler's CPU time. The attack runs in a separate
+process, `python -m benchmarks.hostile PORT TOKEN TOKENS S`: one token for the requests, one for each watcher.
 """
 
 from __future__ import annotations
@@ -41,6 +41,7 @@ CONNECTIONS: Final = 4
 SIZES: Final = (60 << 20, 15 << 20, 4_000_000)
 """The first word of the command: more than gRPC accepts, more than the scheduler accepts, and nearly its limit."""
 WATCHERS: Final = 20
+SMALL_WINDOW: Final = (("grpc.http2.bdp_probe", 0), ("grpc.http2.lookahead_bytes", 65_535))
 ARRAY: Final = 100_000
 MAX_TURN_S: Final = 0.25
 MAX_LEASE_SHARE: Final = 0.5
@@ -57,44 +58,45 @@ def figures() -> Iterator[Figure]:
         client = stack.enter_context(Client(scheduler=f"localhost:{port}"))
         while sum(node.state == "connected" for node in client.nodes().nodes) < AGENTS:
             time.sleep(0.2)
-        yield from _measure_array(client, server, metrics, port)
-        yield from _measure_attack(client, server, metrics, port)
+        idle_mb = rss_mb(server)
+        yield Figure(f"memory of an idle scheduler with {AGENTS} agents", idle_mb, "MB")
+        yield from _measure_array(client, server, idle_mb, metrics, port)
+        yield from _measure_attack(client, server, idle_mb, metrics, port)
 
 
-def _measure_array(client: Client, server: int, metrics: int, port: int) -> Iterator[Figure]:
+def _measure_array(client: Client, server: int, idle_mb: float, metrics: int, port: int) -> Iterator[Figure]:
     """Submit the array while nothing else happens, then cancel and purge it: the second one finds its memory again."""
-    before_mb = rss_mb(server)
     probe = Probe(server, port, metrics)
     began = time.perf_counter()
     jobs = _submit_array(client)
     took = time.perf_counter() - began
     yield Figure(f"an array of {ARRAY:,}, accepted after", took, "s")
     yield from probe.stop()
-    yield Figure("  the scheduler's memory with it", rss_mb(server) - before_mb, "MB more")
+    yield Figure("  the scheduler's memory with it", rss_mb(server) - idle_mb, "MB more")
     client.change("cancel", [jobs[0].partition("_")[0]])
     client.change("forget", [jobs[0].partition("_")[0]])
 
 
-def _measure_attack(client: Client, server: int, metrics: int, port: int) -> Iterator[Figure]:
-    before_mb, most_mb = rss_mb(server), 0.0
+def _measure_attack(client: Client, server: int, idle_mb: float, metrics: int, port: int) -> Iterator[Figure]:
     probe = Probe(server, port, metrics)
-    words = (str(port), user_token(port, "mallory"), user_token(port, "eve"), str(ATTACK_S))
-    attack = subprocess.Popen([sys.executable, "-m", "benchmarks.hostile", *words], stdout=subprocess.PIPE, text=True)
+    watchers = ",".join(user_token(port, f"watcher{at}") for at in range(WATCHERS))
+    words = (str(port), user_token(port, "mallory"), watchers, str(ATTACK_S))
+    command = [sys.executable, "-m", "benchmarks.hostile", *words]
+    attack = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert attack.stdout is not None
     jobs = _submit_array(client)
-    while attack.poll() is None:
-        most_mb = max(most_mb, rss_mb(server))
-        time.sleep(0.1)
-    sent = attack.stdout.read().strip() if attack.stdout is not None else ""
-    yield Figure(f"under attack for {ATTACK_S:.0f} s ({sent}), the memory at most", most_mb - before_mb, "MB more")
+    sent = attack.stdout.readline().strip()
+    yield Figure(f"under attack for {ATTACK_S:.0f} s ({sent}), the memory at most", probe.most_mb - idle_mb, "MB more")
     yield from probe.stop()
-    log = (server_folder(port) / "server.log").read_text()
-    yield Figure(f"  silent watchers that were cut off, of {WATCHERS}", log.count("a watcher was cut off"), "")
     client.change("cancel", [jobs[0].partition("_")[0]])
     client.change("forget", [jobs[0].partition("_")[0]])
     until = time.perf_counter() + RECOVERY_S
-    while rss_mb(server) - before_mb > MAX_EXTRA_MB and time.perf_counter() < until:
+    while rss_mb(server) - idle_mb > MAX_EXTRA_MB and time.perf_counter() < until:
         time.sleep(0.5)
-    yield Figure(f"  its memory at most {RECOVERY_S:.0f} s later", rss_mb(server) - before_mb, "MB more", MAX_EXTRA_MB)
+    yield Figure(f"  its memory at most {RECOVERY_S:.0f} s later", rss_mb(server) - idle_mb, "MB more", MAX_EXTRA_MB)
+    log = (server_folder(port) / "server.log").read_text()
+    yield Figure(f"  silent watchers cut off by then, of {WATCHERS}", log.count("a watcher was cut off"), "")
+    attack.communicate()
 
 
 def _submit_array(client: Client) -> list[str]:
@@ -108,6 +110,7 @@ class Probe:
         self._server, self._port, self._metrics = server, port, metrics
         self._credentials = Credentials(user_token(port, "bob"), None)
         self._stopping = threading.Event()
+        self.most_mb = 0.0
         self._slowest_s = self._most_cpu_s = self._oldest_s = 0.0
         self._thread = threading.Thread(target=self._ask, daemon=True)
         self._thread.start()
@@ -118,6 +121,7 @@ class Probe:
             while not self._stopping.wait(0.1):
                 began, cpu = time.perf_counter(), cpu_s(self._server)
                 reply = query(QueryRequest(what="nodes"), metadata=self._credentials.metadata(), timeout=120.0)
+                self.most_mb = max(self.most_mb, rss_mb(self._server))
                 self._slowest_s = max(self._slowest_s, time.perf_counter() - began)
                 self._most_cpu_s = max(self._most_cpu_s, cpu_s(self._server) - cpu)
                 self._oldest_s = max(
@@ -157,23 +161,25 @@ def user_token(port: int, user: str) -> str:
 # ---- the attack
 
 
-def attack(port: int, token: str, watcher_token: str, seconds: float) -> None:
-    found, watcher = Credentials(token, None), Credentials(watcher_token, None)
+def attack(port: int, token: str, watcher_tokens: list[str], seconds: float) -> None:
+    found = Credentials(token, None)
     until = time.monotonic() + seconds
     with ExitStack() as stack:
-        silent = [_watch(stack, port, watcher) for _ in range(WATCHERS)]
+        silent = [_watch(stack, port, Credentials(watcher, None)) for watcher in watcher_tokens]
         answers: list[int] = []
         threads = [threading.Thread(target=_flood, args=(port, found, until, answers)) for _ in range(CONNECTIONS)]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
-        print(f"{sum(answers)} requests, {len(silent)} silent watchers")
+        print(f"{sum(answers)} requests, {len(silent)} silent watchers", flush=True)
+        sys.stdin.read()  # the watchers stay
 
 
 def _watch(stack: ExitStack, port: int, found: Credentials) -> Any:
-    """Open a stream, and never read it."""
-    channel = stack.enter_context(credentials.open_channel(Address("localhost", port), found))
+    """Open a stream, and never read it. The client's library buffers 64 KB, not the 4 MB of its default."""
+    channel = credentials.open_channel(Address("localhost", port), found, options=SMALL_WINDOW)
+    stack.enter_context(channel)
     return call(channel, "Watch")(WatchRequest(), metadata=found.metadata())
 
 
@@ -193,4 +199,4 @@ def _flood(port: int, found: Credentials, until: float, answers: list[int]) -> N
 
 
 if __name__ == "__main__":
-    attack(int(sys.argv[1]), sys.argv[2], sys.argv[3], float(sys.argv[4]))
+    attack(int(sys.argv[1]), sys.argv[2], sys.argv[3].split(","), float(sys.argv[4]))

@@ -18,7 +18,7 @@ from typing import Any, Final, Protocol
 
 from weft.core.scheduler import Scheduler
 from weft.engines.background import TaskSet
-from weft.errors import Deposed, JournalError, Refused
+from weft.errors import Deposed, JournalError, Refused, WeftError
 from weft.model import (
     Alarm,
     Continued,
@@ -104,7 +104,10 @@ class Loop:
         """Run `make` in the next batch. Return its reply once its events are on disk."""
         reply: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._enqueue(make, reply)
-        return await reply
+        try:
+            return await reply
+        finally:
+            del reply  # an error would refer to itself through this frame, and keep the request alive
 
     def post(self, make: Callable[[Seconds], Sequence[Event]]) -> None:
         """Run `make` in the next batch, without waiting for it."""
@@ -157,7 +160,7 @@ class Loop:
                 made, reply = make(now)
             except Exception as error:
                 bill.add(account, 0)
-                _fail(future, error)
+                _fail(future, error.with_traceback(None) if isinstance(error, WeftError) else error)
                 continue
             bill.add(account, len(made))
             events += made

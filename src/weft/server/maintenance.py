@@ -36,7 +36,7 @@ COMPACTION_FACTS_PER_JOB: Final = 6
 """A journal with fewer facts per job is not compacted: a job takes about four facts, and one in a snapshot."""
 MIN_FREE_MB: Final = 16
 """With less free disk space than this, no run is started."""
-MAX_REMOVED_FOLDERS: Final = 100
+MAX_REMOVED_FOLDERS: Final = 1000
 """The most folders that one call in a thread removes."""
 EXIT_TRY_LATER: Final = 75
 """The exit code of a journal tool that must be run again later."""
@@ -143,12 +143,14 @@ class Maintenance:
         purged = [job for job in self._to_remove if job not in known]
         if purged:
             self._controller.commands.prune()
-            self._controller.run_logs.forget(purged)
         self._to_remove.difference_update(purged)
-        for start in range(0, len(purged), MAX_REMOVED_FOLDERS):
-            batch = [jobs / job for job in purged[start : start + MAX_REMOVED_FOLDERS]]
-            await asyncio.to_thread(_remove_all, batch)
-            self._controller.files.removed(*batch)
+        found = set(await asyncio.to_thread(os.listdir, jobs)) if purged else ()  # a job that never ran has no folder
+        while purged:
+            some = purged[-MAX_REMOVED_FOLDERS:]
+            del purged[-MAX_REMOVED_FOLDERS:]
+            self._controller.run_logs.forget(some)
+            await asyncio.to_thread(_remove_all, [jobs / job for job in some if job in found])
+            self._controller.files.removed(*(jobs / job for job in some))
 
     async def _remove_old_runs(self) -> None:
         """Remove the folders of old runs. Only jobs that hold GPUs get new runs, so only they can have too many."""
@@ -191,5 +193,4 @@ class Maintenance:
 
 def _remove_all(folders: Iterable[Path]) -> None:
     for folder in folders:
-        if folder.exists():  # a job that never ran has none
-            shutil.rmtree(folder, ignore_errors=True)
+        shutil.rmtree(folder, ignore_errors=True)

@@ -1,16 +1,130 @@
-"""A server gives memory back that it does not need any more."""
+"""A server gives memory back that it does not need any more, and stands still for short collections only."""
 
 from __future__ import annotations
 
 import asyncio
+import gc
+import os
+import subprocess
+import sys
+import weakref
+from typing import Any
 
+import pytest
+
+from weft.errors import InputError
+from weft.server.process import allocator, garbage
+from weft.server.process.cpu_shares import CpuShares, metered
 from weft.server.process.memory import MemoryReturn, resident_mb
+
+
+def freed_blocks(count: int) -> list[bytes]:
+    """Allocate blocks that are too large for Python's own arenas. Free all but the last, the top of the heap."""
+    blocks = [bytes(3000) for _ in range(count)]
+    del blocks[:-1]
+    return blocks
 
 
 def test_memory_that_the_allocator_keeps_goes_back() -> None:
     memory = MemoryReturn()
-    blocks = [bytes(3000) for _ in range(40_000)]  # too large for Python's own arenas
-    del blocks[:-1]  # the last one keeps the top of the heap
+    kept = freed_blocks(40_000)
     before_mb = resident_mb()
     asyncio.run(memory.check())
     assert resident_mb() < before_mb - 60.0
+    assert kept
+
+
+def test_memory_goes_back_again_after_a_second_load() -> None:
+    memory = MemoryReturn()
+    kept = [freed_blocks(40_000)]
+    asyncio.run(memory.check())
+    asyncio.run(memory.check())
+    before_mb = resident_mb()
+    load = [bytes(3000) for _ in range(40_000)]
+    kept.append(load[-1:])
+    load.clear()
+    asyncio.run(memory.check())
+    assert resident_mb() < before_mb + 20.0
+
+
+def test_a_server_starts_again_with_the_allocator_of_the_c_library_once() -> None:
+    program = (
+        "import os, sys\n"
+        "from weft.server.process import allocator\n"
+        "print(os.getpid(), os.environ.get('PYTHONMALLOC'), flush=True)\n"
+        "allocator.use_c_library()\n"
+        "print(os.getpid(), os.environ.get('PYTHONMALLOC'), sys._debugmallocstats.__name__, sys.argv[1:])\n"
+    )
+    env = {name: value for name, value in os.environ.items() if name != "PYTHONMALLOC"}
+    done = subprocess.run(
+        [sys.executable, "-c", program, "--port", "1"], env=env, check=True, capture_output=True, text=True
+    )
+    first, second, last = done.stdout.splitlines()
+    pid = first.split()[0]
+    assert first == f"{pid} None"
+    assert second == f"{pid} malloc", "the same process, and the same program"
+    assert last.startswith(f"{pid} None"), "what it starts does not inherit the choice"
+    assert last.endswith("['--port', '1']")
+
+
+def test_survivors_of_a_long_collection_are_not_looked_at_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    thresholds = gc.get_threshold()
+    monkeypatch.setattr(garbage, "LONG_S", 0.0)
+    gc.collect()
+    before = gc.get_freeze_count()
+    try:
+        with garbage.short_collections():
+            kept = [[number] for number in range(5000)]
+            gc.collect()
+            assert gc.get_freeze_count() >= before + len(kept)
+            gone = weakref.ref(Cycle())
+            gc.collect()
+            assert gone() is None, "newer garbage is collected"
+        assert gc.get_threshold() == thresholds
+        frozen = gc.get_freeze_count()
+        gc.collect()
+        assert gc.get_freeze_count() <= frozen, "it ends with the server"
+    finally:
+        gc.unfreeze()
+
+
+class Cycle:
+    def __init__(self) -> None:
+        self.itself = self
+
+
+def test_a_cancelled_call_does_not_keep_its_request() -> None:
+    async def answer(request: Any) -> None:
+        await asyncio.sleep(3600)
+        raise InputError(str(request))
+
+    async def main() -> weakref.ref[Any]:
+        request = Request()
+        call = asyncio.ensure_future(_metered(answer(request)))
+        await asyncio.sleep(0)
+        call.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await call
+        return weakref.ref(request)
+
+    gc.collect()
+    gc.disable()
+    try:
+        assert asyncio.run(main())() is None
+    finally:
+        gc.enable()
+
+
+class Request:
+    """Stands for a large request."""
+
+
+async def _metered(work: Any) -> None:
+    await metered(CpuShares(0.0).account("ann"), work)
+
+
+def test_the_allocator_tells_what_is_free() -> None:
+    before_mb = allocator.free_mb()
+    kept = freed_blocks(20_000)
+    assert allocator.free_mb() > before_mb + 40.0 or not before_mb
+    assert kept

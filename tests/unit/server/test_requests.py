@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import weakref
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -293,3 +296,71 @@ def test_a_setting_of_a_large_array_is_changed_in_slices(tmp_path: Path) -> None
         assert answered >= 8
 
     served(tmp_path, test)
+
+
+def test_a_large_dry_run_is_checked_linked_and_noted_in_slices(tmp_path: Path) -> None:
+    async def test(controller: Controller) -> None:
+        request = many()
+        request.dry_run = True
+        steps = controller.commands.prepare(request, ANN)
+        assert sum(1 for _ in steps) >= 2 * TASKS, "one step for each job, and one for its dependencies"
+        batch = at_once(controller.commands.prepare(request, ANN))
+        assert sum(1 for _ in controller.commands.notes(request, batch, 0.0)) >= TASKS
+        reply, answered = await answers_during(controller, controller.requests.submit(request, ANN))
+        assert not reply.ids
+        assert answered >= 4
+        assert not controller.scheduler.state.jobs
+
+    served(tmp_path, test)
+
+
+def test_a_user_has_one_large_request_in_memory_at_a_time(tmp_path: Path) -> None:
+    async def test(controller: Controller) -> None:
+        at_once_of: dict[str, int] = {}
+        most_of: dict[str, int] = {}
+        prepare = controller.commands.prepare
+
+        def counted(request: SubmitRequest, who: Caller) -> Any:
+            at_once_of[who.user] = at_once_of.get(who.user, 0) + 1
+            most_of[who.user] = max(most_of.get(who.user, 0), at_once_of[who.user])
+            try:
+                return (yield from prepare(request, who))
+            finally:
+                at_once_of[who.user] -= 1
+
+        controller.commands.prepare = counted  # type: ignore[method-assign]
+        request = many()
+        request.dry_run = True
+        callers = [ANN, ANN, ANN, Caller("bob", "user")]
+        await asyncio.gather(*(controller.requests.submit(request, who) for who in callers))
+        assert most_of == {"ann": 1, "bob": 1}
+
+    served(tmp_path, test)
+
+
+def test_a_refused_request_is_freed_at_once(tmp_path: Path) -> None:
+    async def test(controller: Controller) -> None:
+        async def refuse(kept: Blob) -> None:
+            def make(_now: float) -> Any:
+                raise InputError(f"{kept} is wrong")
+
+            await controller.loop.call(make)
+
+        kept = Blob()
+        gone = weakref.ref(kept)
+        with suppress(InputError):  # pytest.raises would keep the error
+            await refuse(kept)
+        del kept
+        await asyncio.sleep(0)  # this turn of asyncio still has the future with the error
+        assert gone() is None, "the error does not refer to itself through the frames that it came through"
+
+    gc.collect()
+    gc.disable()
+    try:
+        served(tmp_path, test)
+    finally:
+        gc.enable()
+
+
+class Blob:
+    """Stands for a large request."""

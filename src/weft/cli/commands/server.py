@@ -128,6 +128,10 @@ def _add_pages_and_log(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    if sys.argv[1:2] == ["server"]:  # this process is the server's own
+        from weft.server.process import allocator
+
+        allocator.use_c_library()
     connection.load_grpc()
     from weft.endpoints.paths import server_folder
     from weft.server import cluster_main

@@ -29,7 +29,7 @@ class AgentLogs:
     def __init__(self, host: Host, registry: Callable[[], NodeRegistry], streams: Streams) -> None:
         self._host, self._registry, self._streams = host, registry, streams
         self._tails, self._requests = LogTails(host.paths.jobs, host.files.changed), LogRequests()
-        self._nodes_by_run: dict[tuple[JobId, int], tuple[NodeId, ...]] = {}
+        self._nodes_by_run: dict[JobId, dict[int, tuple[NodeId, ...]]] = {}
         """The nodes of the latest runs of each job, by job and run."""
 
     # ---- reading
@@ -58,14 +58,14 @@ class AgentLogs:
 
     def _node(self, job: JobState, run: int, rank: int) -> NodeId | None:
         """Return the node on which a rank runs or ran; None if it is not known any more."""
-        nodes = nodes_of(job.placed) if run == job.run else self._nodes_by_run.get((job.id, run), ())
+        nodes = nodes_of(job.placed) if run == job.run else self._nodes_by_run.get(job.id, {}).get(run, ())
         nodes = nodes or tuple(self._tails.nodes(job.id, run))
         return nodes[rank] if rank < len(nodes) else None
 
     def forget(self, jobs: Iterable[JobId]) -> None:
-        gone = set(jobs)
-        self._nodes_by_run = {key: nodes for key, nodes in self._nodes_by_run.items() if key[0] not in gone}
-        ids = sorted(gone)
+        ids = sorted(set(jobs))
+        for job in ids:
+            self._nodes_by_run.pop(job, None)
         for start in range(0, len(ids), MAX_JOBS_PER_MESSAGE):
             message = m.SchedulerMessage(forget=m.Forget(jobs=ids[start : start + MAX_JOBS_PER_MESSAGE]))
             for member in self._registry().members():
@@ -75,8 +75,9 @@ class AgentLogs:
     # ---- events
 
     def started(self, start: Start) -> None:
-        self._nodes_by_run[start.job, start.run] = nodes_of(start.slots)
-        self._nodes_by_run.pop((start.job, start.run - RUNS_KEPT), None)
+        nodes_by_run = self._nodes_by_run.setdefault(start.job, {})
+        nodes_by_run[start.run] = nodes_of(start.slots)
+        nodes_by_run.pop(start.run - RUNS_KEPT, None)
 
     def answered(self, conn: int, part: m.LogPart) -> None:
         self._requests.receive(conn, part)

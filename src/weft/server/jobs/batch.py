@@ -56,7 +56,7 @@ class Batch:
 
     user: str
     key: str
-    templates: Sequence[JobTemplate]
+    templates: list[JobTemplate]
     order: Sequence[int]
 
     @property

@@ -22,7 +22,7 @@ from weft.server.jobs.batch import Batch, JobTemplate
 from weft.server.jobs.dependencies import sort_by_dependencies
 from weft.server.jobs.edit import JobEditor, values_of
 from weft.server.jobs.exec_limits import check_env, check_startable
-from weft.server.process.slices import Steps
+from weft.server.process.slices import Steps, free
 from weft.wire.convert import Pairs, pairs
 from weft.wire.messages import JobSpec, SubmitRequest
 
@@ -71,6 +71,7 @@ class JobBuilder:
                     check_team(self._teams, spec.team, who.user, is_admin=who.role == "admin")
                 made.append(self._template(spec, request, str(first_id + at), user, env, env_bytes))
             except InputError as error:
+                yield from free(made)
                 raise error.at(index=at) from None
             count += made[-1].count
             if count > MAX_JOBS:
@@ -194,6 +195,7 @@ class JobBuilder:
                 raise InputError(what, hint=LINKS_HINT, key="after", index=at)
             if after.found:
                 made[at] = replace(made[at], job=replace(made[at].job, **after.attributes()))
+            yield
         found = yield from sort_by_dependencies(inside, len(made))
         if found.cycle:
             names = " after ".join(request.jobs[at].name or f"#{at}" for at in found.cycle)

@@ -102,7 +102,7 @@ class JobCommands:
             return [], SubmitReply(ids=ids)
         batch = at_once(self.prepare(request, who))
         limits = self.limit_groups(request, batch, now, who=who)
-        reply = SubmitReply(ids=() if request.dry_run else batch.ids(), notes=self.notes(request, batch, now))
+        reply = SubmitReply(ids=() if request.dry_run else batch.ids(), notes=at_once(self.notes(request, batch, now)))
         return [] if request.dry_run else [*limits, *self.accept(batch.jobs(), now)], reply
 
     def limit_groups(self, request: SubmitRequest, batch: Batch, now: Seconds, *, who: Caller) -> list[Event]:
@@ -110,7 +110,7 @@ class JobCommands:
         groups = (template.job.group for template in batch.templates)
         return limit_submitted_groups(self._scheduler.state, groups, request.group_jobs, now, who)
 
-    def notes(self, request: SubmitRequest, batch: Batch, now: Seconds) -> list[str]:
+    def notes(self, request: SubmitRequest, batch: Batch, now: Seconds) -> Steps[list[str]]:
         """Return what the submitter should know about the jobs."""
         return submit_notes(self._scheduler, request, batch, now)
 
@@ -190,9 +190,9 @@ class JobCommands:
     # ---- change
 
     def change(self, request: ChangeRequest, now: Seconds, who: Caller) -> tuple[list[Event], ChangeReply]:
-        return self.change_some(self.select(request, who), request, now)
+        return self.change_some(at_once(self.select(request, who)), request, now)
 
-    def select(self, request: ChangeRequest, who: Caller) -> list[JobId]:
+    def select(self, request: ChangeRequest, who: Caller) -> Steps[list[JobId]]:
         """Return the jobs of a request. Named jobs must belong to the caller; statuses and groups select from the
         caller's own jobs."""
         if request.verb not in VERBS:
@@ -200,7 +200,9 @@ class JobCommands:
         state = self._scheduler.state
         ids = resolve_to_change(state, request.jobs, who.user)
         for named in ids:
-            check_owner(who, state.jobs[named].job)
+            if named in state.jobs:  # it may have been purged since the last slice
+                check_owner(who, state.jobs[named].job)
+            yield
         if request.statuses or request.group:
             found = self._of_group(request.group) if request.group else list(state.jobs.values())
             chosen = [job for job in found if who.owns(job.job.user)]

@@ -10,6 +10,7 @@ from weft.core.scheduler import Scheduler
 from weft.core.state.job import JobState
 from weft.model import Seconds
 from weft.server.jobs.batch import Batch
+from weft.server.process.slices import Steps
 from weft.wire.messages import SubmitRequest
 
 MAX_NOTES: Final = 10
@@ -17,7 +18,7 @@ MAX_NOTES: Final = 10
 NO_GPUS: Final = "no GPU is known here, so the job asks for none; --gpus N asks for N"
 
 
-def submit_notes(scheduler: Scheduler, request: SubmitRequest, batch: Batch, now: Seconds) -> list[str]:
+def submit_notes(scheduler: Scheduler, request: SubmitRequest, batch: Batch, now: Seconds) -> Steps[list[str]]:
     """Return notes about jobs that got no GPU by default, that no node could hold now, or that have missed their
     deadline, each once. A dry run also says which jobs may miss it; of submitted jobs, their forecast does."""
     found: dict[str, int] = {}
@@ -39,4 +40,5 @@ def submit_notes(scheduler: Scheduler, request: SubmitRequest, batch: Batch, now
             found[note] = found.get(note, 0) + template.count
         if len(found) >= MAX_NOTES:
             break
+        yield
     return [note if count == 1 else f"{count:,} jobs: {note}" for note, count in found.items()]

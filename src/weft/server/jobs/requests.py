@@ -13,6 +13,7 @@ from collections.abc import Callable, Container, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Final
+from weakref import WeakValueDictionary
 
 from weft.engines.background import TaskSet
 from weft.errors import InputError, JournalError, Refused
@@ -24,7 +25,7 @@ from weft.server.jobs.batch import OpenBatch, decode_batch
 from weft.server.jobs.commands import JobCommands
 from weft.server.loop import RETRY_S, Loop
 from weft.server.process.cpu_shares import metered, pause_payer, payer
-from weft.server.process.slices import in_slices
+from weft.server.process.slices import Steps, free, in_slices
 from weft.server.shared_files import SharedFiles
 from weft.wire.messages import ChangeReply, ChangeRequest, SubmitReply, SubmitRequest
 
@@ -42,12 +43,20 @@ class JobRequests:
         self.open_batches: list[OpenBatch] = []
         self._by_key: dict[tuple[str, str], asyncio.Future[SubmitReply]] = {}
         """Requests with a key that are being taken up."""
+        self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        """The turns of each user's large requests, of which one is in memory at a time."""
         self._tasks = TaskSet()
 
     # ---- submit
 
     async def submit(self, request: SubmitRequest, who: Caller) -> SubmitReply:
         """Submit the jobs of a request, all or none. Return once all of them are on disk."""
+        if count_jobs(request) <= SLICE_JOBS:
+            return await self._submit(request, who)
+        async with self._turns.setdefault(who.user, asyncio.Lock()):
+            return await self._submit(request, who)
+
+    async def _submit(self, request: SubmitRequest, who: Caller) -> SubmitReply:
         key = (who.user, request.key)
         while request.key and key in self._by_key:  # sent again meanwhile: the first one is still being taken up
             await asyncio.wait([self._by_key[key]])
@@ -68,7 +77,9 @@ class JobRequests:
         notes = self._commands().notes(request, batch, self._loop.clock.now())
         if request.dry_run:
             found.cancel()
-            return SubmitReply(notes=notes)
+            reply = SubmitReply(notes=await in_slices(notes))
+            await in_slices(free(batch.templates))
+            return reply
         # in the turn of the check: the jobs count for quotas from now on
         opened = OpenBatch(batch, self._folder / f"{batch.templates[0].job.id}{SUFFIX}")
         self.open_batches.append(opened)
@@ -85,14 +96,14 @@ class JobRequests:
         self,
         opened: OpenBatch,
         limits: Callable[[Seconds], list[Event]],
-        notes: Sequence[str],
+        notes: Steps[list[str]],
         answer: asyncio.Future[SubmitReply],
     ) -> None:
         try:
             await self._limit(opened, limits)
             await self._write(opened)
             await self._journal(opened, gives_up=True)
-            answer.set_result(SubmitReply(ids=opened.batch.ids(), notes=notes))
+            answer.set_result(SubmitReply(ids=opened.batch.ids(), notes=await in_slices(notes)))
         except asyncio.CancelledError:
             answer.cancel()
             raise
@@ -179,7 +190,7 @@ class JobRequests:
 
     async def change(self, request: ChangeRequest, who: Caller) -> ChangeReply:
         """Change jobs. A request for many of them is no transaction: a server that dies leaves some unchanged."""
-        ids = self._commands().select(request, who)
+        ids = await in_slices(self._commands().select(request, who))
         reply: ChangeReply = await self._change_some(ids[:SLICE_JOBS], request)
         for at in range(SLICE_JOBS, len(ids), SLICE_JOBS):
             await pause_payer()

@@ -110,7 +110,8 @@ async def pause_payer() -> None:
 def metered(account: Account, work: Coroutine[Any, Any, T] | Awaitable[T]) -> Generator[Any, Any, T]:
     """Await this, and charge the CPU time of each of its steps."""
     steps: Any = work if hasattr(work, "send") else work.__await__()
-    resume, value = steps.send, None
+    resume: Callable[[Any], Any] = steps.send
+    value: Any = None
     while True:
         began = time.thread_time()
         try:
@@ -119,6 +120,7 @@ def metered(account: Account, work: Coroutine[Any, Any, T] | Awaitable[T]) -> Ge
             result: T = end.value
             return result
         finally:
+            value = None  # an error that is raised again would refer to itself here, and keep the request alive
             account.charge(time.thread_time() - began)
         try:
             resume, value = steps.send, (yield waits_for)

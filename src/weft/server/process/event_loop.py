@@ -16,6 +16,8 @@ import time
 from collections.abc import Callable, Coroutine
 from typing import Any, Final, TypeVar
 
+from weft.server.process.garbage import short_collections
+
 T = TypeVar("T")
 WINDOW_S: Final = 60.0
 """The longest turn of one to two such windows is kept."""
@@ -100,7 +102,7 @@ def _drained(sock: socket.socket, callback: Callable[..., Any]) -> Callable[...,
 
 def run(main: Coroutine[Any, Any, T]) -> T:
     """Run a server until it ends."""
-    with asyncio.Runner(loop_factory=TimedLoop) as runner:
+    with short_collections(), asyncio.Runner(loop_factory=TimedLoop) as runner:
         return runner.run(main)
 
 

@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import Final
 
 MIN_GROWTH_MB: Final = 24.0
-"""Growth over the lowest size so far that makes the server return memory."""
+"""A server that has grown by less since its start returns nothing: most servers never need to."""
+MIN_FREED_MB: Final = 16.0
+"""Memory that the allocator must have got back since the last return."""
 
 
 def resident_mb() -> float:
@@ -17,22 +19,22 @@ def resident_mb() -> float:
 
 
 class MemoryReturn:
-    """Gives free memory back whenever the process has grown."""
+    """Gives free memory back whenever enough of it was freed."""
 
     def __init__(self) -> None:
-        self._lowest_mb = resident_mb()
+        self._start_mb = resident_mb()
+        self._least_free_mb = 0.0
+        """The least free memory of the allocator since the last return. What was returned still counts as free."""
 
     async def check(self) -> None:
-        now_mb = resident_mb()
-        if now_mb > self._lowest_mb + MIN_GROWTH_MB:
-            await asyncio.to_thread(_trim)
-            now_mb = self._lowest_mb = resident_mb()
-        self._lowest_mb = min(self._lowest_mb, now_mb)
+        if resident_mb() < self._start_mb + MIN_GROWTH_MB:
+            return
+        from weft.server.process import allocator  # ctypes takes memory, too
 
-
-def _trim() -> None:
-    import ctypes  # most servers never need it
-
-    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # glibc has it
-    if trim is not None:
-        trim(0)
+        free_mb = await asyncio.to_thread(allocator.free_mb)
+        self._least_free_mb = min(self._least_free_mb, free_mb)
+        if free_mb > self._least_free_mb + MIN_FREED_MB:
+            before_mb = resident_mb()
+            await asyncio.to_thread(allocator.trim)
+            # if much went back, memory is being freed at this moment: try again next time
+            self._least_free_mb = free_mb if before_mb - resident_mb() < MIN_FREED_MB else 0.0

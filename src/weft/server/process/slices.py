@@ -10,13 +10,14 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Generator
 from contextlib import asynccontextmanager
-from typing import Final, Literal, TypeVar
+from typing import Any, Final, Literal, TypeVar
 from weakref import WeakKeyDictionary
 
 T = TypeVar("T")
 Steps = Generator[None, None, T]
 """Work that pauses at each `yield`, and returns its result."""
 SLICE_CPU_S: Final = 0.01
+FREED_AT_ONCE: Final = 100
 Kind = Literal["slice", "query"]
 _QUEUES: Final[WeakKeyDictionary[asyncio.AbstractEventLoop, dict[Kind, asyncio.Lock]]] = WeakKeyDictionary()
 
@@ -55,3 +56,10 @@ def at_once(steps: Steps[T]) -> T:
     except StopIteration as end:
         result: T = end.value
         return result
+
+
+def free(items: list[Any]) -> Steps[None]:
+    """Empty a list. Freeing 50,000 jobs at once takes a quarter of a second."""
+    while items:
+        del items[-FREED_AT_ONCE:]
+        yield

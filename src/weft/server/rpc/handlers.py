@@ -8,6 +8,7 @@ from contextlib import aclosing, asynccontextmanager
 from typing import Any, Final
 
 import grpc
+import grpc.aio
 
 from weft.errors import InputError, WeftError
 from weft.server.rpc.cut_off import cut_reason
@@ -65,7 +66,10 @@ async def _cut_off_with_reason(context: Any) -> AsyncIterator[None]:
     except asyncio.CancelledError:
         if (reason := cut_reason()) is None:
             raise
-        await abort(context, reason)
+        try:
+            await abort(context, reason)
+        except grpc.aio.InternalError:  # the client has left meanwhile
+            raise asyncio.CancelledError from None
 
 
 async def _abort_if_unreadable(request: Any, context: Any) -> None:
