@@ -28,22 +28,26 @@ def use_c_library() -> None:
     _libc.mallopt(M_MXFAST, 0)
 
 
-_MALLINFO2_FIELDS: Final = (
+_FIELDS: Final = (
     "arena", "ordblks", "smblks", "hblks", "hblkhd", "usmblks", "fsmblks", "uordblks", "fordblks", "keepcost",
 )  # fmt: skip
 
 
+class _Mallinfo(ctypes.Structure):
+    _fields_ = [(name, ctypes.c_uint) for name in _FIELDS]  # it counts to 4 GB
+
+
 class _Mallinfo2(ctypes.Structure):
-    _fields_ = [(name, ctypes.c_size_t) for name in _MALLINFO2_FIELDS]
+    _fields_ = [(name, ctypes.c_size_t) for name in _FIELDS]
 
 
 def free_mb() -> float:
     """Return how much memory is free, including pages that were returned; 0 where the allocator cannot tell."""
-    info = getattr(_libc, "mallinfo2", None)
-    if info is None:
-        return 0.0
-    info.restype = _Mallinfo2
-    return float(info().fordblks) / 2**20
+    for name, struct in (("mallinfo2", _Mallinfo2), ("mallinfo", _Mallinfo)):  # glibc before 2.33 has the second only
+        if (info := getattr(_libc, name, None)) is not None:
+            info.restype = struct
+            return float(info().fordblks) / 2**20
+    return 0.0
 
 
 def trim() -> None:
