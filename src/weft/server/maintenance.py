@@ -143,7 +143,6 @@ class Maintenance:
         purged = [job for job in self._to_remove if job not in known]
         if purged:
             self._controller.commands.prune()
-        self._to_remove.difference_update(purged)
         found = set(await asyncio.to_thread(os.listdir, jobs)) if purged else ()  # a job that never ran has no folder
         while purged:
             some = purged[-MAX_REMOVED_FOLDERS:]
@@ -151,6 +150,7 @@ class Maintenance:
             self._controller.run_logs.forget(some)
             await asyncio.to_thread(_remove_all, [jobs / job for job in some if job in found])
             self._controller.files.removed(*(jobs / job for job in some))
+            self._to_remove.difference_update(some)
 
     async def _remove_old_runs(self) -> None:
         """Remove the folders of old runs. Only jobs that hold GPUs get new runs, so only they can have too many."""

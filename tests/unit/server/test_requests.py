@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import gc
 import weakref
 from collections.abc import Awaitable, Callable
@@ -339,17 +340,17 @@ def test_a_user_has_one_large_request_in_memory_at_a_time(tmp_path: Path) -> Non
 
 
 def test_a_refused_request_is_freed_at_once(tmp_path: Path) -> None:
+    async def refuse(controller: Controller, kept: Rules) -> None:
+        def make(_now: float) -> Any:
+            raise InputError(f"{kept} is wrong")
+
+        await controller.loop.call(make)
+
     async def test(controller: Controller) -> None:
-        async def refuse(kept: Blob) -> None:
-            def make(_now: float) -> Any:
-                raise InputError(f"{kept} is wrong")
-
-            await controller.loop.call(make)
-
-        kept = Blob()
+        kept = Rules(tmp_path, 0)  # stands for a large request
         gone = weakref.ref(kept)
         with suppress(InputError):  # pytest.raises would keep the error
-            await refuse(kept)
+            await refuse(controller, kept)
         del kept
         await asyncio.sleep(0)  # this turn of asyncio still has the future with the error
         assert gone() is None, "the error does not refer to itself through the frames that it came through"
@@ -362,5 +363,36 @@ def test_a_refused_request_is_freed_at_once(tmp_path: Path) -> None:
         gc.enable()
 
 
-class Blob:
-    """Stands for a large request."""
+def test_large_requests_outlive_the_scheduler_that_they_began_with(tmp_path: Path) -> None:
+    async def replace_policy(controller: Controller, name: str) -> None:
+        old = controller.scheduler
+        await controller.apply_settings(policy=name)
+        while vars(old):
+            await asyncio.sleep(0)
+
+    async def test(controller: Controller) -> None:
+        batch = at_once(controller.commands.prepare(many(), ANN))
+        notes = controller.commands.notes(many(), batch, 0.0)
+        next(notes)
+        await replace_policy(controller, "sjf")
+        assert at_once(notes)[0].startswith("3,000 jobs: no node has joined"), "they ask the scheduler of the moment"
+        reply = await controller.requests.submit(many(), ANN)
+        chosen = controller.commands.select(ChangeRequest(verb="cancel", jobs=list(reply.ids)), ANN)
+        next(chosen)
+        await replace_policy(controller, "fifo")
+        assert at_once(chosen) == list(reply.ids)
+
+    served(tmp_path, test)
+
+
+def test_a_batch_whose_numbers_may_be_given_out_again_is_refused(tmp_path: Path) -> None:
+    async def test(controller: Controller) -> None:
+        work = asyncio.ensure_future(controller.requests.submit(many(), ANN))
+        await asyncio.sleep(0.02)  # it is being checked
+        controller.commands = copy.copy(controller.commands)  # as a rebuild does
+        with pytest.raises(Refused, match="rebuilt meanwhile"):
+            await work
+        assert not controller.requests.open_batches
+        assert not controller.scheduler.state.jobs
+
+    served(tmp_path, test)

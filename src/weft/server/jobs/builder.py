@@ -56,6 +56,16 @@ class JobBuilder:
 
     def build(self, request: SubmitRequest, first_id: int, resolve: Resolve, who: Caller) -> Steps[Batch]:
         """Return the jobs of a request of this user. Raise if any spec is invalid."""
+        made: list[JobTemplate] = []
+        try:
+            return (yield from self._build(request, first_id, resolve, who, made))
+        except InputError:
+            yield from free(made)
+            raise
+
+    def _build(
+        self, request: SubmitRequest, first_id: int, resolve: Resolve, who: Caller, made: list[JobTemplate]
+    ) -> Steps[Batch]:
         user = who.user
         if not request.jobs:
             raise InputError("no job in the request")
@@ -63,7 +73,6 @@ class JobBuilder:
         env = pairs(request.env)
         env_bytes = sum(each.ByteSize() for each in request.env)
         check_env(env)
-        made: list[JobTemplate] = []
         count = 0
         for at, spec in enumerate(request.jobs):
             try:
@@ -71,7 +80,6 @@ class JobBuilder:
                     check_team(self._teams, spec.team, who.user, is_admin=who.role == "admin")
                 made.append(self._template(spec, request, str(first_id + at), user, env, env_bytes))
             except InputError as error:
-                yield from free(made)
                 raise error.at(index=at) from None
             count += made[-1].count
             if count > MAX_JOBS:

@@ -112,7 +112,7 @@ class JobCommands:
 
     def notes(self, request: SubmitRequest, batch: Batch, now: Seconds) -> Steps[list[str]]:
         """Return what the submitter should know about the jobs."""
-        return submit_notes(self._scheduler, request, batch, now)
+        return submit_notes(lambda: self._scheduler, request, batch, now)
 
     def known_ids(self, request: SubmitRequest, user: str) -> list[JobId]:
         """Return the ids that an earlier request with this key was answered with. Raise if it was for other jobs."""
@@ -197,14 +197,14 @@ class JobCommands:
         caller's own jobs."""
         if request.verb not in VERBS:
             raise UnknownName("verb", request.verb, VERBS)
-        state = self._scheduler.state
-        ids = resolve_to_change(state, request.jobs, who.user)
+        ids = resolve_to_change(self._scheduler.state, request.jobs, who.user)
         for named in ids:
-            if named in state.jobs:  # it may have been purged since the last slice
-                check_owner(who, state.jobs[named].job)
+            job = self._scheduler.state.jobs.get(named)  # purged since the last slice, or of another scheduler
+            if job is not None:
+                check_owner(who, job.job)
             yield
         if request.statuses or request.group:
-            found = self._of_group(request.group) if request.group else list(state.jobs.values())
+            found = self._of_group(request.group) if request.group else list(self._scheduler.state.jobs.values())
             chosen = [job for job in found if who.owns(job.job.user)]
             ids += [job.id for job in chosen if not request.statuses or job.status in request.statuses]
         if not ids and not request.statuses and not request.group:

@@ -44,7 +44,7 @@ class JobRequests:
         self._by_key: dict[tuple[str, str], asyncio.Future[SubmitReply]] = {}
         """Requests with a key that are being taken up."""
         self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
-        """The turns of each user's large requests, of which one is in memory at a time."""
+        """The turns of each user's large requests: the jobs of one are made and journalled at a time."""
         self._tasks = TaskSet()
 
     # ---- submit
@@ -67,8 +67,11 @@ class JobRequests:
             return reply
         found: asyncio.Future[SubmitReply] = asyncio.get_running_loop().create_future()
         self._remember(key, found)
+        commands = self._commands()
         try:
-            batch = await in_slices(self._commands().prepare(request, who))
+            batch = await in_slices(commands.prepare(request, who))
+            if self._commands() is not commands:  # the numbers of these jobs may be given out again
+                raise Refused("the scheduler was rebuilt meanwhile\n  nothing was queued; try again")
             limits = partial(self._commands().limit_groups, request, batch, who=who)
             limits(self._loop.clock.now())  # may raise
         except BaseException:
@@ -100,10 +103,10 @@ class JobRequests:
         answer: asyncio.Future[SubmitReply],
     ) -> None:
         try:
-            await self._limit(opened, limits)
+            said = await self._begin(opened, limits, notes)
             await self._write(opened)
             await self._journal(opened, gives_up=True)
-            answer.set_result(SubmitReply(ids=opened.batch.ids(), notes=await in_slices(notes)))
+            answer.set_result(SubmitReply(ids=opened.batch.ids(), notes=said))
         except asyncio.CancelledError:
             answer.cancel()
             raise
@@ -111,10 +114,14 @@ class JobRequests:
             answer.set_exception(error)
             answer.exception()  # it is retrieved even if the caller has left
 
-    async def _limit(self, opened: OpenBatch, limits: Callable[[Seconds], list[Event]]) -> None:
-        """Journal the limits of the groups before any of the jobs."""
+    async def _begin(
+        self, opened: OpenBatch, limits: Callable[[Seconds], list[Event]], notes: Steps[list[str]]
+    ) -> list[str]:
+        """Journal the limits of the groups before any of the jobs. Return the notes."""
         try:
+            said = await in_slices(notes)
             await self._loop.call(lambda now: (limits(now), None))
+            return said
         except Exception:
             self.open_batches.remove(opened)
             raise
