@@ -10,7 +10,7 @@ from typing import Final
 
 THRESHOLDS: Final = (5_000, 4, 4)
 """New objects before a collection of the youngest, and how many of these before one of the next generation: at most
-some 25,000 and 100,000 objects, which take 0.01 and 0.06 s."""
+some 25,000 and 100,000 objects."""
 LONG_S: Final = 0.02
 """The CPU time of a full collection after which its survivors are not looked at again."""
 
