@@ -307,6 +307,17 @@ def test_a_command_on_a_node_reads_all_of_standard_input(there: Cluster, far_job
     assert (done.returncode, done.stdout == text) == (0, True), done.stderr
 
 
+def test_a_command_on_a_node_that_leaves_input_unread_loses_no_output(there: Cluster, far_job: str) -> None:
+    text = "".join(f"{number}\n" for number in range(1_000_000))
+    for _ in range(3):
+        done = there.call("exec", far_job, "--", "head", "-c", "900000", stdin=text)
+        assert (done.returncode, done.stdout == text[:900_000]) == (0, True), done.stderr
+
+
+def test_a_command_on_a_node_reads_empty_input(there: Cluster, far_job: str) -> None:
+    assert there.call("exec", far_job, "--", "cat", stdin="").returncode == 0
+
+
 @pytest.mark.parametrize(("words", "code"), [(("sh", "-c", "kill -9 $$"), 137), (("no-such-program",), 127)])
 def test_an_exit_on_a_node_counts_as_in_a_shell(
     there: Cluster, far_job: str, words: tuple[str, ...], code: int

@@ -8,8 +8,8 @@ import os
 import socket
 import sys
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import suppress
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from contextlib import aclosing, suppress
 from typing import Any, Final
 
 import grpc.aio
@@ -37,11 +37,11 @@ log = logging.getLogger(__name__)
 async def serve_terminal(dial: Dial, folder: str, order: ServeTerminal) -> None:
     """Join the terminal of a run, whose folder this is, to a new stream to the scheduler, until one of them ends."""
     try:
-        reader, writer = await _connect(folder)
+        sock = await _connect(folder)
     except OSError as error:
         log.warning("job %s, run %d: no terminal: %s", order.job, order.run, error)
         return
-    await _join(dial, order, _output(reader, order.key), writer)
+    await _join(dial, order, sock)
 
 
 async def serve_command(dial: Dial, folder: str, order: ServeTerminal) -> None:
@@ -56,12 +56,13 @@ async def serve_command(dial: Dial, folder: str, order: ServeTerminal) -> None:
         else:
             process, ours = await command_as.start(spec, order.command, order.terminal)
     except (OSError, ValueError, KeyError) as error:
-        await _join(dial, order, _failure(order.key, f"weft: cannot run the command: {error}\n"))
+        async for _ in _converse(dial, order, _failure(order.key, f"weft: cannot run the command: {error}\n")):
+            pass
         return
     ending = asyncio.ensure_future(_end_with_run(process, f"{folder}/{run_files.EXIT}"))
     try:
-        reader, writer = await (_connect(at) if ours is None else asyncio.open_unix_connection(sock=ours))
-        await _join(dial, order, _output(reader, order.key, process.wait), writer)
+        sock = ours or await _connect(at)
+        await _join(dial, order, sock, process.wait)
     except OSError as error:
         log.warning("job %s, run %d: no command: %s", order.job, order.run, error)
     finally:
@@ -104,34 +105,71 @@ async def _end(process: asyncio.subprocess.Process) -> None:
             await process.wait()
 
 
+class _Output:
+    """The output of a command, read from its socket until one of them ends."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        self._sock = sock
+        self._parts: asyncio.Queue[bytes] = asyncio.Queue(1)
+        self._reading = asyncio.ensure_future(self._read())
+
+    async def _read(self) -> None:
+        with suppress(OSError):  # reset: the command has ended without reading all of its input
+            while data := await asyncio.get_running_loop().sock_recv(self._sock, CHUNK_BYTES):
+                await self._parts.put(data)
+        await self._parts.put(b"")
+
+    async def parts(
+        self, key: str, exit_code: Callable[[], Awaitable[int]] | None = None
+    ) -> AsyncIterator[TerminalPart]:
+        yield TerminalPart(key=key)
+        while data := await self._parts.get():
+            yield TerminalPart(data=data)
+        if exit_code is not None:
+            code = await exit_code()
+            yield TerminalPart(exit_code=code if code >= 0 else 128 - code)
+
+    async def end(self) -> None:
+        """Stop reading, and end the parts."""
+        self._reading.cancel()
+        await asyncio.gather(self._reading, return_exceptions=True)
+        while not self._parts.empty():
+            self._parts.get_nowait()
+        self._parts.put_nowait(b"")
+
+
 async def _join(
-    dial: Dial, order: ServeTerminal, output: AsyncIterator[TerminalPart], writer: asyncio.StreamWriter | None = None
+    dial: Dial, order: ServeTerminal, sock: socket.socket, exit_code: Callable[[], Awaitable[int]] | None = None
 ) -> None:
-    """Send output on a new stream to the scheduler, and write what comes from there, until one of them ends."""
+    """Join a socket to a new stream to the scheduler until one of them ends. The socket is closed then."""
+    output, loop, reads = _Output(sock), asyncio.get_running_loop(), True
+    try:
+        async with aclosing(_converse(dial, order, output.parts(order.key, exit_code))) as received:
+            async for data in received:
+                try:
+                    if reads:
+                        await loop.sock_sendall(sock, data)
+                except OSError:
+                    reads = False  # the command has ended; its last output and its exit code are still on their way
+    finally:
+        await output.end()
+        sock.close()
+
+
+async def _converse(
+    dial: Dial, order: ServeTerminal, parts: AsyncIterator[TerminalPart]
+) -> AsyncGenerator[bytes, None]:
+    """Send parts on a new stream to the scheduler, and yield the data that comes from there."""
     scheduler = dial()
     try:
-        stream = call(scheduler.channel, "ServeTerminal", "Terminals")(output, metadata=tuple(scheduler.metadata))
-        async for part in stream:
-            if writer is not None:
-                writer.write(part.data)
-                await writer.drain()
-    except (grpc.aio.AioRpcError, OSError) as error:
+        async for part in call(scheduler.channel, "ServeTerminal", "Terminals")(
+            parts, metadata=tuple(scheduler.metadata)
+        ):
+            yield part.data
+    except grpc.aio.AioRpcError as error:
         log.info("job %s, run %d: the terminal was disconnected: %s", order.job, order.run, error)
     finally:
-        if writer is not None:
-            writer.close()
         await scheduler.channel.close()
-
-
-async def _output(
-    reader: asyncio.StreamReader, key: str, exit_code: Callable[[], Awaitable[int]] | None = None
-) -> AsyncIterator[TerminalPart]:
-    yield TerminalPart(key=key)
-    while data := await reader.read(CHUNK_BYTES):
-        yield TerminalPart(data=data)
-    if exit_code is not None:
-        code = await exit_code()
-        yield TerminalPart(exit_code=code if code >= 0 else 128 - code)
 
 
 async def _failure(key: str, text: str) -> AsyncIterator[TerminalPart]:
@@ -139,17 +177,21 @@ async def _failure(key: str, text: str) -> AsyncIterator[TerminalPart]:
     yield TerminalPart(data=text.encode(errors="replace"), exit_code=NOT_EXECUTABLE)
 
 
-async def _connect(folder: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+async def _connect(folder: str) -> socket.socket:
     """Connect to the terminal of a run; wait for a run that has just started."""
     until = time.monotonic() + CONNECT_TIMEOUT_S
     while True:
+        sock = socket.socket(socket.AF_UNIX)
+        sock.setblocking(False)
         try:
             directory = os.open(folder, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
             try:
-                return await asyncio.open_unix_connection(f"/proc/self/fd/{directory}/{SOCKET}")
+                await asyncio.get_running_loop().sock_connect(sock, f"/proc/self/fd/{directory}/{SOCKET}")
+                return sock
             finally:
                 os.close(directory)
-        except OSError:
-            if time.monotonic() > until:
+        except BaseException as error:
+            sock.close()
+            if not isinstance(error, OSError) or time.monotonic() > until:
                 raise
             await asyncio.sleep(RETRY_S)

@@ -109,11 +109,15 @@ def relay(sock: socket.socket, *, is_terminal: bool = True) -> None:
                     pending += run_terminal.FRAME.pack(run_terminal.DATA, len(typed)) + typed
                     open_inputs = open_inputs if typed else []
                 if sock in can_write:
-                    del pending[: sock.send(pending)]
+                    try:
+                        del pending[: sock.send(pending)]
+                    except (BrokenPipeError, ConnectionResetError):
+                        open_inputs = []  # the command has ended; its output may still be in the socket
+                        pending.clear()
                 if sock in can_read and not _show(sock):
                     return
     except (BrokenPipeError, ConnectionResetError):
-        return
+        return  # the output is no longer read
     finally:
         os.close(reading)
         os.close(waking)

@@ -30,7 +30,7 @@ LISTENER_VARIABLE: Final = "WEFT_TERMINAL_FD"
 CLIENT_TIMEOUT_S: Final = 60.0
 """Time within which a client must connect."""
 FLUSH_S: Final = 5.0
-"""Time that a client has to read the last output."""
+"""Time that a client has to send the size of its window, and to read the last output of a terminal."""
 MAX_PENDING_BYTES: Final = 1 << 18
 """Bytes that may wait for a side that does not read. Then the other side waits."""
 CHUNK_BYTES: Final = 1 << 16
@@ -72,6 +72,8 @@ class Terminal:
         self._start()
         for handle in (self.master, self.input):
             os.set_blocking(handle, False)
+        if not self.to_command:
+            self._end_input()  # its end may have come with the size of the window
         while self.status is None:
             self._turn(reading)
         self._finish()
@@ -250,13 +252,14 @@ class Terminal:
         fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", *self.window, 0, 0))
 
     def _finish(self) -> None:
-        """Send the last output to the client."""
-        while self.master >= 0 and len(self.to_client) < MAX_PENDING_BYTES and self._read_command():
+        """Send the last output to the client. One that reads from a pipe may take its time: there is no other copy."""
+        most = len(self.to_client) + MAX_PENDING_BYTES  # processes that the command left behind may go on writing
+        while self.master >= 0 and len(self.to_client) < most and self._read_command():
             pass
         if self.client is None:
             return
         try:
-            self.client.settimeout(FLUSH_S)
+            self.client.settimeout(None if self.pipe else FLUSH_S)
             self.client.sendall(self.to_client)
             self.client.close()
         except OSError:
