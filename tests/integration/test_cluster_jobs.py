@@ -127,6 +127,24 @@ def test_the_last_metrics_of_a_run_that_ends_without_a_server_are_kept(here: Clu
     assert here.job(job)["progress"]["metrics"] == {"loss": 0.25}, "the journal has it"
 
 
+def test_the_metrics_of_a_run_that_ends_while_its_worker_is_away_are_kept(here: Cluster) -> None:
+    go = here.root / "go-unsent"
+    script = (
+        "import os, time\nfrom weft import train\nprint('up')\n"
+        f"while not os.path.exists({str(go)!r}): time.sleep(0.05)\ntrain.progress(7, 10, loss=0.25)\n"
+    )
+    job = here.submit(sys.executable, "-uc", script)
+    until(lambda: here.where(job))
+    (node,) = here.where(job)
+    here.says(node, job, "up")
+    here.kill9(node)
+    go.touch()
+    until((here.run_folder(node, job) / "exit.json").exists)
+    here.work(node)
+    found = here.until_status(job, "done")
+    assert (found["run"], found["progress"]["step"], found["progress"]["metrics"]) == (1, 7, {"loss": 0.25})
+
+
 @pytest.mark.parametrize("who", ["worker", "server", "both"])
 def test_whoever_is_killed_the_job_goes_on_as_the_same_process(here: Cluster, who: str) -> None:
     go = here.root / f"go-{who}"

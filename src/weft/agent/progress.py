@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection
+from pathlib import Path
 from typing import Any, Final
 
+from weft.engines.process.output.left_reports import unsent_report
 from weft.wire.messages import AgentMessage, Progress
 from weft.wire.runs import RunKey
 
@@ -16,8 +18,8 @@ MAX_REPORT_CHARS: Final = 64 << 10
 class ProgressQueue:
     """The latest report of each run, sent or not. Times come from one monotonic clock."""
 
-    def __init__(self, is_known: Callable[[RunKey], bool]) -> None:
-        self._is_known = is_known
+    def __init__(self, jobs: Path, is_known: Callable[[RunKey], bool]) -> None:
+        self._jobs, self._is_known = jobs, is_known
         self._latest: dict[RunKey, dict[str, Any]] = {}
         self._unsent: dict[RunKey, None] = {}
         self._sent_at: dict[RunKey, float] = {}
@@ -27,6 +29,11 @@ class ProgressQueue:
         if self._is_known(key):
             self._latest[key] = body
             self._unsent[key] = None
+
+    def take_left(self, key: RunKey) -> None:
+        """Add the report of a run that has ended while this worker was away."""
+        if left := unsent_report(self._jobs, *key):
+            self.add(left)
 
     def repeat(self) -> Collection[RunKey]:
         """Return the runs with reports, all of which are due again: the next scheduler may not know them."""

@@ -95,7 +95,7 @@ class Worker:
             separates_users=setup is not None and setup.separates_users,
         )
         self._status = NodeStatusCollector(folder, self._report_gpus)
-        self._progress = ProgressQueue(lambda key: key in self.agent.known)
+        self._progress = ProgressQueue(folder.jobs, lambda key: key in self.agent.known)
         self._tails = LogTails(folder)
         self._stream: Stream | None = None
         self._was_registered = False
@@ -313,6 +313,7 @@ class Worker:
         if isinstance(report, RunExited):
             key = report.job, report.run
             self._send_tail(key)
+            self._progress.take_left(key)
             if self._stream is not None and self.agent.registered and (last := self._progress.pop(key, lease.now())):
                 self._stream.send(last)
         self._execute(self.agent.report(report, lease.now()))

@@ -52,9 +52,12 @@ class Calibration:
 
     @classmethod
     def of(cls, record: Mapping[str, Any]) -> Calibration:
-        """Return the calibration of a record."""
-        pending = {job: Expected(*each) for job, each in record.get("pending", {}).items()}
-        return cls(pending, [Outcome(*each) for each in record.get("outcomes", ())])
+        """Return the calibration of a record; without any outcomes if the record makes no sense."""
+        try:
+            pending = {job: Expected(*map(float, each)) for job, each in record.get("pending", {}).items()}
+            return cls(pending, [Outcome(*map(float, each)) for each in record.get("outcomes", ())])
+        except (TypeError, ValueError, AttributeError):
+            return cls()
 
     def record(self) -> dict[str, Any]:
         """Return all that it knows, for JSON."""

@@ -14,13 +14,14 @@ from weft.core.state.job import JobState
 from weft.core.state.state import State
 from weft.endpoints.paths import Paths
 from weft.engines.background import TaskSet
+from weft.engines.process.output.left_reports import unsent_report
 from weft.errors import Deposed, InputError, JournalError, Refused
 from weft.journal import open_journal
 from weft.model import Slots
 from weft.model.slots import format_slots
 from weft.server.backends.base import BuildBackend, Host, Order
 from weft.server.forecasts.keeper import ForecastKeeper
-from weft.server.jobs.checkpoints import unsent_report
+from weft.server.forecasts.outcomes import Outcomes
 from weft.server.jobs.commands import JobCommands
 from weft.server.jobs.progress import Progress
 from weft.server.jobs.requests import JobRequests
@@ -84,7 +85,7 @@ class Controller:
         self.loop.on_facts.append(self.runs.record_batch)
         self.progress = Progress(
             self.loop, lambda: self.scheduler.state, lambda job, run: self.run_logs.tail(job, run),
-            lambda job: unsent_report(paths.jobs, job),
+            lambda job, run: unsent_report(paths.jobs, job, run),
         )  # fmt: skip
         self.weaves = WeaveMonitor(lambda: self._weave_pace)
         ports = self.ports = build(
@@ -101,7 +102,9 @@ class Controller:
         self.requests.load(self.scheduler.state.jobs)
         self.commands = self._new_commands()
         self.maintenance = Maintenance(self)
-        self.forecasts = ForecastKeeper(self.journal.url, lambda: self.settings, self.loop.clock.now)
+        self.forecasts = ForecastKeeper(
+            self.journal.url, lambda: self.settings, self.loop.clock.now, Outcomes(paths.state, self.files.changed)
+        )
         self.run_use = RunUse(self.loop, lambda: self.scheduler.state, lambda: self.inventory.readings())
         self.pools = PoolKeeper(self.loop, lambda: self.scheduler, paths.state)
         several_users = ports.admission.quotas is not None

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
+
+import pytest
 
 from weft.agent.progress import ProgressQueue
 from weft.wire.messages import AgentMessage
 
 RUN = ("1", 1)
+NO_JOBS = Path("/nonexistent")
 
 
 def report(step: int) -> dict[str, object]:
@@ -19,7 +23,7 @@ def steps(messages: list[AgentMessage]) -> list[int]:
 
 
 def test_the_latest_is_sent_once_a_second() -> None:
-    queue = ProgressQueue(lambda key: key == RUN)
+    queue = ProgressQueue(NO_JOBS, lambda key: key == RUN)
     for step in (1, 2):
         queue.add(report(step))
     assert steps(queue.due_messages(100.0)) == [2]
@@ -30,7 +34,7 @@ def test_the_latest_is_sent_once_a_second() -> None:
 
 
 def test_a_new_connection_repeats_the_latest_until_the_end_is_confirmed() -> None:
-    queue = ProgressQueue(lambda key: key == RUN)
+    queue = ProgressQueue(NO_JOBS, lambda key: key == RUN)
     queue.add(report(7))
     assert steps(queue.due_messages(100.0)) == [7]
     assert list(queue.repeat()) == [RUN]
@@ -41,6 +45,29 @@ def test_a_new_connection_repeats_the_latest_until_the_end_is_confirmed() -> Non
 
 
 def test_reports_of_unknown_runs_are_dropped() -> None:
-    queue = ProgressQueue(lambda _: False)
+    queue = ProgressQueue(NO_JOBS, lambda _: False)
     queue.add(report(1))
+    assert queue.due_messages(100.0) == []
+
+
+@pytest.mark.parametrize(
+    ("left", "taken"),
+    [(report(9), [9]), ({**report(9), "run": 2}, []), ({**report(9), "job": "2"}, []), ([], [])],
+)
+def test_only_the_report_that_the_run_itself_has_left_is_taken(tmp_path: Path, left: object, taken: list[int]) -> None:
+    folder = tmp_path / "1" / "checkpoints"
+    folder.mkdir(parents=True)
+    (folder / "unsent.json").write_text(json.dumps(left))
+    queue = ProgressQueue(tmp_path, lambda _: True)
+    queue.take_left(RUN)
+    assert steps(queue.due_messages(100.0)) == taken
+
+
+def test_a_link_in_place_of_a_left_report_is_not_followed(tmp_path: Path) -> None:
+    folder = tmp_path / "1" / "checkpoints"
+    folder.mkdir(parents=True)
+    (tmp_path / "secret").write_text(json.dumps(report(9)))
+    (folder / "unsent.json").symlink_to(tmp_path / "secret")
+    queue = ProgressQueue(tmp_path, lambda _: True)
+    queue.take_left(RUN)
     assert queue.due_messages(100.0) == []

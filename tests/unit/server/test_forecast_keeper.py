@@ -12,6 +12,7 @@ from support.builders import grid
 from weft.journal import open_journal
 from weft.model import Job, NodeJoined, Start, Submitted
 from weft.server.forecasts.keeper import FRESH_S, MAX_FRESH_S, USABLE_S, ForecastKeeper, ForecastTable
+from weft.server.forecasts.outcomes import FILE, Outcomes
 from weft.server.settings import Settings
 
 NOW = 1000.0
@@ -27,7 +28,7 @@ class Kept:
             journal.append(NodeJoined(NOW, only), Submitted(NOW, Job("1", 1, declared_s=60.0)))
             journal.append(Start(NOW, "1", 1, ((only.id, (0,)),)))
             journal.append(Submitted(NOW, Job("2", 1, declared_s=60.0)))
-        self.keeper = ForecastKeeper(self.url, Settings, lambda: self.now)
+        self.keeper = ForecastKeeper(self.url, Settings, lambda: self.now, Outcomes(folder))
 
     async def at(self, needed: dict[str, float] | None = None) -> float:
         table = await self.keeper.table(needed)
@@ -89,3 +90,20 @@ def test_a_costly_forecast_is_fresh_for_longer(cpu_s: float, fresh_s: float) -> 
     table = ForecastTable(NOW, 30, 0, {}, cpu_s)
     assert table.fresh_s == pytest.approx(fresh_s)
     assert table.usable_s == pytest.approx(max(USABLE_S, 2 * fresh_s))
+
+
+def test_the_next_server_knows_what_was_expected(tmp_path: Path) -> None:
+    async def play(kept: Kept) -> None:
+        await first(kept)
+        while kept.keeper.is_refreshing:
+            await asyncio.sleep(0.01)
+
+    keep(tmp_path, play)
+    assert list(Outcomes(tmp_path).record["pending"]) == ["2"]
+
+
+@pytest.mark.parametrize("content", ["{", "[]", '{"pending": 7}', '{"outcomes": [["a", "b"]]}', '{"outcomes": [[1]]}'])
+def test_outcomes_that_make_no_sense_are_left_out(tmp_path: Path, content: str) -> None:
+    (tmp_path / FILE).write_text(content)
+    keep(tmp_path, first)
+    assert Outcomes(tmp_path).record["outcomes"] == []

@@ -18,6 +18,7 @@ from typing import Any, Final
 from weft.errors import InputError, Refused
 from weft.journal import for_process
 from weft.model import JobId, Seconds
+from weft.server.forecasts.outcomes import Outcomes
 from weft.server.settings import Settings
 
 FRESH_S: Final = 10.0
@@ -64,8 +65,10 @@ class ForecastTable:
 
 
 class ForecastKeeper:
-    def __init__(self, url: str, settings: Callable[[], Settings], now: Callable[[], Seconds]) -> None:
-        self._url, self._settings, self._now = url, settings, now
+    def __init__(
+        self, url: str, settings: Callable[[], Settings], now: Callable[[], Seconds], outcomes: Outcomes
+    ) -> None:
+        self._url, self._settings, self._now, self._outcomes = url, settings, now, outcomes
         self._process: asyncio.subprocess.Process | None = None
         self._asking = asyncio.Lock()
         self._waiting = 0
@@ -73,8 +76,6 @@ class ForecastKeeper:
         self._idle: asyncio.TimerHandle | None = None
         self._table: ForecastTable | None = None
         self._made_for: Settings | None = None
-        self._calibration: dict[str, Any] = {}
-        """The outcomes of earlier forecasts. They outlive the process."""
         self.failure = ""
         """Why the last forecast failed; empty: it did not."""
 
@@ -117,7 +118,8 @@ class ForecastKeeper:
             self._table = ForecastTable(
                 found["at"], found["samples"], found["unknown"], found["jobs"], found["cpu_s"]
             )  # fmt: skip
-            self._made_for, self.failure, self._calibration = settings, "", found["calibration"]
+            self._made_for, self.failure = settings, ""
+            await self._outcomes.keep(found["calibration"])
         except (Refused, InputError) as error:
             self._table, self.failure = None, str(error).partition("\n")[0]
 
@@ -126,7 +128,7 @@ class ForecastKeeper:
         return await self._ask({**self._request(self._settings()), "change": dict(change)})
 
     def _request(self, settings: Settings) -> dict[str, Any]:
-        return {"settings": asdict(settings), "now": self._now(), "calibration": self._calibration}
+        return {"settings": asdict(settings), "now": self._now(), "calibration": self._outcomes.record}
 
     async def _ask(self, request: Mapping[str, Any]) -> dict[str, Any]:
         if self._waiting >= MAX_WAITING:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 import math
-import os
-import stat
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
+from weft.engines.process.output.left_reports import read_left
 from weft.engines.process.shim import run_files
 from weft.inputs.atomic import write_atomic
 from weft.model import JobId
@@ -17,27 +16,16 @@ from weft.server.jobs.progress_report import checkpoint_of
 from weft.wire.views.jobs import CheckpointView
 
 LATEST: Final = "latest.json"
-UNSENT: Final = "unsent.json"
-"""The files that `weft.train` writes."""
-MAX_CHECKPOINT_BYTES: Final = 65536
+"""The file that `weft.train` writes."""
 
 
 def last_checkpoint(jobs: Path, job: JobId) -> CheckpointView | None:
     """Return the last checkpoint that any run of the job has recorded."""
     try:
-        body = _read(jobs / job / run_files.CHECKPOINTS / LATEST)
+        body = read_left(jobs / job / run_files.CHECKPOINTS / LATEST)
         return checkpoint_of(json.loads(body))
     except (OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError):
         return None
-
-
-def unsent_report(jobs: Path, job: JobId) -> dict[str, Any] | None:
-    """Return the last report of a run that ended on this machine while no server was there to receive it."""
-    try:
-        body = json.loads(_read(jobs / job / run_files.CHECKPOINTS / UNSENT))
-    except (OSError, ValueError, RecursionError):
-        return None
-    return body if isinstance(body, dict) else None
 
 
 class Checkpoints:
@@ -66,20 +54,9 @@ class Checkpoints:
     def of(self, job: JobId) -> str:
         """Return the checkpoint as JSON for the start message; empty if there is none."""
         try:
-            return _read(self._path(job)).decode()
+            return read_left(self._path(job)).decode()
         except (OSError, ValueError):
             return ""
 
     def _path(self, job: JobId) -> Path:
         return self._jobs / job / run_files.CHECKPOINTS / LATEST
-
-
-def _read(path: Path) -> bytes:
-    """Read a regular file without blocking: a job may have put anything there."""
-    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    try:
-        if not stat.S_ISREG(os.fstat(handle).st_mode):
-            raise ValueError(f"{path} is no file")
-        return os.read(handle, MAX_CHECKPOINT_BYTES)
-    finally:
-        os.close(handle)

@@ -30,7 +30,7 @@ MIN_PROFILED_STEPS: Final = 30
 class Progress:
     """The last report of each run.
 
-    `state` returns the present state, `tail` the last part of a run's log, `unsent` a report that a job has left.
+    `state` returns the present state, `tail` the last part of a run's log, `unsent` a report that a run has left.
     """
 
     def __init__(
@@ -38,7 +38,7 @@ class Progress:
         loop: Loop,
         state: Callable[[], State],
         tail: Callable[[JobId, int], bytes],
-        unsent: Callable[[JobId], Mapping[str, Any] | None] = lambda _: None,
+        unsent: Callable[[JobId, int], Mapping[str, Any] | None] = lambda *_: None,
     ) -> None:
         self._loop, self._state, self._tail, self._unsent = loop, state, tail, unsent
         self._reports: dict[tuple[JobId, int], Report] = {}
@@ -107,8 +107,8 @@ class Progress:
 
     def _receive_unsent(self, job: JobId, run: int) -> None:
         """Record what a run reported while no server was there."""
-        found = self._unsent(job)
-        if found is not None and (found.get("job"), found.get("run")) == (job, run):
+        found = self._unsent(job, run)
+        if found is not None:
             try:
                 self.receive(found)
             except (ValueError, TypeError, AttributeError, OverflowError) as error:

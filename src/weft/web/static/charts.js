@@ -34,7 +34,7 @@ export function chart({ series, label, height = 180, top, bottom = 0, format = f
     let y0 = bottom, y1 = top ?? niceTop(Math.max(...ys));
     if (bottom === null) {
       const low = Math.min(...ys), high = Math.max(...ys), pad = (high - low || Math.abs(high) || 1) * 0.08;
-      [y0, y1] = [low - pad, high + pad];
+      [y0, y1] = [low < 0 ? low - pad : Math.max(low - pad, 0), high + pad];
     }
     const px = (x) => LEFT + ((x - x0) / (x1 - x0)) * (width - LEFT - RIGHT);
     const py = (y) => height - BOTTOM - ((y - y0) / (y1 - y0 || 1)) * (height - TOP - BOTTOM);
