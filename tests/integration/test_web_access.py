@@ -11,7 +11,8 @@ import pytest
 from support.local_scheduler import Site, site, until
 from support.web_page import SETTINGS, Page, until_rows, web_page
 
-READS = ("/api/v1/session", "/api/v1/overview", "/api/v1/jobs", "/api/v1/jobs/1", "/api/v1/jobs/1/log", "/api/v1/users",
+READS = ("/api/v1/session", "/api/v1/overview", "/api/v1/jobs", "/api/v1/jobs/1", "/api/v1/jobs/1/log",
+         "/api/v1/users", "/api/v1/teams",
          "/api/v1/services", "/api/v1/filters", "/api/v1/stream")  # fmt: skip
 
 

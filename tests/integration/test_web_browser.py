@@ -149,6 +149,17 @@ def test_every_page_fits_at_every_width(window: Browser, page: Page, tmp_path: P
     assert window.problems() == []
 
 
+def test_teams_are_next_to_their_users(here: Site, window: Browser, page: Page) -> None:
+    here.weft("team", "add", "vision", "--guarantee", "1", "--max", "2", "--members", "ann,bo")
+    window.open(f"{page.origin}/users")
+    window.until("document.querySelectorAll('main table').length === 2")
+    row = window.run(
+        "return [...document.querySelectorAll('main table')[1].tBodies[0].rows[0].cells].map(x => x.innerText)"
+    )
+    assert row == ["vision", "0 GPUs", "1", "0", "0", "0", "ann, bo"]
+    assert window.problems() == []
+
+
 def test_no_request_leaves_the_machine(window: Browser, page: Page) -> None:
     window.open(page.origin)
     window.until("document.querySelector('main .stats') !== null")

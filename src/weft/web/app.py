@@ -111,6 +111,7 @@ def build_app(login: Login, handlers: Handlers, host: str, names: tuple[str, ...
         Route(f"{api}/jobs/{{job}}/{{verb}}", handlers.change, methods=["POST"]),
         Route(f"{api}/services", handlers.services),
         Route(f"{api}/users", handlers.users),
+        Route(f"{api}/teams", handlers.teams),
         Route(f"{api}/policies", handlers.policies),
         Route(f"{api}/whatif", handlers.what_if),
         Route(f"{api}/stream", handlers.stream),

@@ -22,6 +22,7 @@ from weft.web.live.board import TOPICS, Board, to_json
 from weft.web.live.job_table import MAX_PER_PAGE, SORT_COLUMNS, STATES, JobSearch
 from weft.web.live.samples import ServiceHistory
 from weft.wire import messages as m
+from weft.wire.views.teams import TeamsView
 
 VERBS: Final = {"cancel": "cancel", "hold": "hold", "release": "release", "restart": "restart"}
 MAX_PAGE: Final = 1_000_000
@@ -159,6 +160,13 @@ class Handlers:
 
         body = await self._calls.shared(("forecast", who.user, job), lambda: self._calls.run(ask))
         return Response(body, media_type="application/json")
+
+    async def teams(self, request: Request) -> Response:
+        who = self._access.session(request)
+        Params(request).done()
+        work = partial(who.client.list_all, TeamsView, "teams")
+        found = await self._calls.shared(("teams", who.user), lambda: self._calls.run(work))
+        return answer({"teams": found.teams})
 
     async def policies(self, request: Request) -> Response:
         self._access.session(request)
