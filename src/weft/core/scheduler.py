@@ -102,10 +102,13 @@ class Scheduler:
             teams = self.teams
             if teams is not None:
                 teams.begin()
+            serves = teams is not None and self._keeps_order
             if services.by_name or self._services.keeps_gpus:
-                self._services.place()
-            if teams is not None and self._keeps_order:
+                self._services.place(guaranteed=serves)
+            if teams is not None and serves:
                 teams.serve_guarantees()
+                if services.waiting:
+                    self._services.place_others()
             self.planner.step()
             self._services.moves.due = True
         if services.by_name:

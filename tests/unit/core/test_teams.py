@@ -161,6 +161,21 @@ def test_a_service_keeps_its_least_number_of_replicas() -> None:
     assert stops(found) == []
 
 
+def test_a_replica_that_borrows_does_not_take_what_was_reclaimed_for_another_team() -> None:
+    rig = rig_with(Team("a", 2), Team("b"), Team("c"), nodes=1)
+    for name, gpus, team in (("chat", 2, "b"), ("tiny", 1, "c")):
+        template = Job(name, gpus, task=Task(team=team))
+        rig.tell(Deployed(0.0, Service(name, template, ScaleRule("fixed", 1, 4))))
+        rig.resize(name, 4)
+    assert sorted(rig.active) == ["chat.0", "chat.1", "chat.2", "chat.3"], "the replicas of the other service wait"
+    for name in list(rig.active):
+        rig.begin(name)
+        rig.tell(Ready(0.0, name, 1, "n0:1"))
+    gone = [name for name, _ in stops(rig.submit(job("1", "a", 2)))]
+    assert gone
+    assert starts(rig.leave(*gone)) == ["1"]
+
+
 def test_a_run_of_the_same_team_gives_way_by_the_policy_alone() -> None:
     rig = rig_with(Team("a", 8), policy="srtf", nodes=1)
     rig.submit(job("1", "a", 8, declared_s=1000.0))

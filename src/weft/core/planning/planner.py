@@ -102,6 +102,17 @@ class Context:
         """Return whether a waiting replica may have GPUs now."""
         return True
 
+    def is_guaranteed(self, job: JobState) -> bool:  # noqa: ARG002
+        """Return whether a waiting replica may have GPUs by the guarantee of its team."""
+        return True
+
+    def has_promise(self, job: JobState) -> bool:  # noqa: ARG002
+        """Return whether a waiting job was promised GPUs before, at this instant."""
+        return False
+
+    def note_promise(self, job: JobState) -> None:
+        """Note that a waiting job was promised GPUs."""
+
     def reclaim(self, job: JobState) -> bool:  # noqa: ARG002
         """Stop runs on borrowed GPUs for a job to which they are guaranteed; return whether it gets GPUs so."""
         return False

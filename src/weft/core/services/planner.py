@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from weft.core.planning.allocator import Allocator
 from weft.core.planning.planner import Context
@@ -57,27 +57,36 @@ class ServicePlanner:
         times = (self.next_deadline(), self.moves.next_try())
         return min((due for due in times if due is not None), default=None)
 
-    def place(self) -> None:
-        """Start waiting replicas, or promise them GPUs; runs are preempted for them if the policy preempts."""
+    def place(self, *, guaranteed: bool = False) -> None:
+        """Start waiting replicas, or promise them GPUs; runs are preempted for them if the policy preempts.
+        `guaranteed`: only replicas within the guarantees of their teams. `place_others` serves the rest."""
+        context = self._context
+        context.allocator.kept = {}
+        self._place(context.is_guaranteed if guaranteed else context.admits)
+
+    def place_others(self) -> None:
+        """Do the same for the replicas that borrow, after the jobs to which GPUs are guaranteed."""
+        self._place(self._context.admits)
+
+    def _place(self, admits: Callable[[JobState], bool]) -> None:
         context = self._context
         state, allocator = context.state, context.allocator
-        allocator.kept = {}
         allocator.begin()
         hopeless: set[Shape] = set()
         for replica in sorted(state.services.waiting.values(), key=lambda replica: replica.seq):
             shape = replica.shape
-            if shape not in hopeless and not self._serve(allocator, replica, shape):
+            if shape in hopeless or context.has_promise(replica) or not admits(replica):
+                continue
+            if allocator.start((replica,), shape, replica.wanted_share):
+                continue
+            if allocator.promise(shape) or context.reclaim(replica) or self._preempt(allocator, replica, shape):
+                context.note_promise(replica)
+            else:
                 hopeless.add(shape)
         allocator.kept = allocator.promised
 
-    def _serve(self, allocator: Allocator, replica: JobState, shape: Shape) -> bool:
+    def _preempt(self, allocator: Allocator, replica: JobState, shape: Shape) -> bool:
         context = self._context
-        if not context.admits(replica):
-            return False
-        if allocator.start((replica,), shape, replica.wanted_share) or allocator.promise(shape):
-            return True
-        if context.reclaim(replica):
-            return True
         if not context.policy.preempts or not shape.gpus:
             return False
         victims = context.victims(replica, self._victims())

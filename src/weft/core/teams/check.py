@@ -16,8 +16,9 @@ def unserved_jobs(layer: TeamContext) -> list[JobState]:
     if state.paused:
         return []
     allocator = Allocator(state, layer.placement, decide_nothing)
-    for replica in state.services.waiting.values():
-        allocator.promise(replica.shape)
+    for replica in state.services.waiting.values():  # they come first, those that borrow only if all runs may restart
+        if (layer.restarts_all or layer.is_guaranteed(replica)) and allocator.promise(replica.shape):
+            standing.expect(replica)
     found: list[JobState] = []
     cursor = waiting_cursor(layer)
     for _, _, job in cursor:

@@ -42,7 +42,7 @@ class TeamContext(Context):
         self.gap_s = max(self.protection.min_run_s, MIN_RECLAIM_GAP_S)
         self.standing = Standing(self.state.teams)
         self.served: dict[JobId, None] = {}
-        """Waiting jobs with GPUs promised by guarantee: no plan asks for them again."""
+        """Waiting jobs with GPUs promised by guarantee, and replicas with any: no plan asks for them again."""
         self._allowances: dict[str, float] | None = None
         self._counts_asks = False
         """True if the standing counts jobs of asks, which the planner may not have served."""
@@ -193,14 +193,13 @@ class TeamContext(Context):
             shape = job.shape
             if job.id in self.served:
                 continue
-            if not self.standing.is_entitled(job) or self.standing.full_team(job) is not None:
+            if not self.is_guaranteed(job):
                 cursor.fail(shape)
             elif allocator.start((job,), shape, job.wanted_share):
                 served = True
             elif allocator.promise(shape) or self.reclaim(job):
                 served = True
-                self.served[job.id] = None
-                self.standing.expect(job)
+                self.note_promise(job)
             else:
                 failed = True
                 cursor.fail(shape)
@@ -286,6 +285,16 @@ class TeamContext(Context):
 
     def admits(self, job: JobState) -> bool:
         return self.refusal(job) is None
+
+    def is_guaranteed(self, job: JobState) -> bool:
+        return self.standing.is_entitled(job) and self.standing.full_team(job) is None
+
+    def has_promise(self, job: JobState) -> bool:
+        return job.id in self.served
+
+    def note_promise(self, job: JobState) -> None:
+        self.served[job.id] = None
+        self.standing.expect(job)
 
     def reclaim(self, job: JobState) -> bool:
         found = find_reclaim(self, job)
