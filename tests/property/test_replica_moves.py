@@ -118,6 +118,9 @@ class Services(RuleBasedStateMachine):
             self.deploy(name, 1, 0.0)
             self.resize(at, 3)
         self.replicas_get_ready()
+        self.resize(0, 1)
+        self.replicas_drain()
+        self.exit(0, "done")  # a GPU that a move can empty
 
     @rule(name=names, version=st.sampled_from([1, 1, 1, 2]), changed=st.sampled_from([0.0, 0.0, 0.0, 0.0, 0.1]))
     def deploy(self, name: str, version: int, changed: float) -> None:
