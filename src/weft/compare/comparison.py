@@ -135,8 +135,9 @@ def _span(trim: Trim, loaded: LoadedWorkload) -> Span:
 
 
 def _weave_rules(workload: Workload) -> WeaveRules:
-    """Return the rules of the weaves that any policy of the comparison may make; options of a policy may differ."""
-    lock_step = workload.model == "muri" and workload.order in (None, "slots")
+    """Return the rules of the weaves that any policy of the comparison may make. An order of the workload replaces
+    those of the policies."""
+    lock_step = workload.order == "slots" or (workload.model == "muri" and workload.order is None)
     return WeaveRules(tokens=not lock_step, factors=workload.contention != "none")
 
 

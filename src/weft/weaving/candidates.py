@@ -77,9 +77,10 @@ def joint_ask(view: View, members: Sequence[JobView], pace: Pace | Rates | None)
     if len(members) == 1:
         return Ask((members[0].id,), members[0].gpus, members[0].wanted_share)
     jobs = sorted(members, key=lambda job: job.id)
-    profiles = [profile for job in jobs if (profile := view.profile(job)) is not None]
-    if pace is not None and len(profiles) == len(jobs):
-        jobs = [jobs[number] for number in pace.places(profiles)]
+    if pace is not None:
+        profiles = [profile for job in jobs if (profile := view.profile(job)) is not None]
+        if len(profiles) == len(jobs):
+            jobs = [jobs[number] for number in pace.places(profiles)]
     return Ask(tuple([job.id for job in jobs]), jobs[0].gpus, WHOLE)
 
 

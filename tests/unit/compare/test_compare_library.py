@@ -72,6 +72,17 @@ def test_policies_are_compared_without_a_word(capfd: pytest.CaptureFixture[str])
     assert capfd.readouterr() == ("", "")
 
 
+def test_bounds_are_those_of_the_turns_that_all_policies_take() -> None:
+    lasts = {}
+    for order in ("fair", "slots", None):
+        found = compare_policies(Workload("demo", "1x8", order=order, skip_infeasible=True), ["muri-s"], processes=1)
+        assert found.bounds is not None
+        lasts[order] = found.bounds["makespan_s"]
+        assert lasts[order] <= found.results[0].trials[0]["makespan_s"]
+    assert lasts["fair"] < lasts["slots"], "in lock-step, members slow each other down"
+    assert lasts[None] == lasts["fair"], "a policy may choose"
+
+
 def test_a_trial_in_this_process_gives_the_same_figures() -> None:
     workload = Workload("demo", "4x8", uncertainty=Uncertainty(crash_rate=0.05), retries=3, seed=2)
     (result,) = compare_policies(workload, ["srsf"], processes=1).results

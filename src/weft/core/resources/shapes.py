@@ -128,8 +128,10 @@ def with_need(shape: Shape, need_s: float) -> Shape:
 
 def member_shape(shape: Shape, measured_mb: int, profile: Profile | None) -> Shape:
     """Return the shape of a job in a weave: with the memory that it was measured to need, if that is more."""
-    needed = max(measured_mb, profile.memory_mb if profile is not None else 0)
-    if needed <= shape.memory_mb.min or shape.memory_mb.differs:
+    needed = profile.memory_mb if profile is not None else 0
+    if measured_mb > needed:
+        needed = measured_mb
+    if not needed or needed <= shape.memory_mb.min or shape.memory_mb.differs:  # most jobs have no figure
         return shape
     return with_memory(shape, needed)
 
