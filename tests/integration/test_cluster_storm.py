@@ -86,6 +86,7 @@ def _blow(storm: Storm, feeder: Feeder, chance: Random, rounds: int) -> None:
 def _settle(here: Cluster, storm: Storm, feeder: Feeder, note: Callable[[str], None]) -> None:
     storm.calm()
     note("everything works again")
+    until(lambda: here.call("nodes").returncode == 0, PATIENCE_S)  # the server may have just been started
     until(lambda: feeder.is_done and here.connected() == set(NODES), PATIENCE_S)
     until(lambda: (rows := feeder.rows()) and all(row["status"] in OVER for row in rows.values()), PATIENCE_S)
     exits = Counter(fact.how for fact in here.facts() if isinstance(fact, Exited))
