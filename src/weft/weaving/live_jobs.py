@@ -120,15 +120,18 @@ class LiveJobs:
         """Bring the rows up to date; return the jobs that hold GPUs."""
         import numpy as np
 
-        everything = [*view.waiting, *view.active]
-        self.without_gpus = [job for job in everything if not job.gpus]
-        active = [job for job in view.active if job.gpus]
-        waiting = set(view.waiting).difference(self.without_gpus)
-        current = waiting.union(active)
+        waiting, active = list(view.waiting), list(view.active)
+        current = set(waiting)  # thousands of jobs: each copy of a set would cost as much as the choice of a few groups
+        current.update(active)
+        self.without_gpus = [job for job in waiting if not job.gpus] + [job for job in active if not job.gpus]
+        if self.without_gpus:
+            current.difference_update(self.without_gpus)
+            active = [job for job in active if job.gpus]
         if self._columns is None or len(self.classes) > MAX_IDLE_CLASSES + len(current):
             self._forget()
             self._columns = np.empty((8, 0))
-        gone, new = self._known - current, current - self._known
+        gone = self._known - current
+        new = current - self._known if len(current) > len(self._known) - len(gone) else set[JobView]()
         if gone:
             self._remove([job.seq for job in gone])
         if new:
