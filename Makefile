@@ -120,7 +120,7 @@ run1 run2 run3: setup ## IP=10.0.0.1 WORKER_PORT=9001 [TRAINER_PORT=9013] [TOKEN
 test: $(TEST_READY) ## run all tests; those that fail run once more, one at a time
 	@# many tests start real processes and have deadlines, which a busy machine may miss: a test that fails twice is broken
 	@# in the order of the folders: with the default, the slow files with few tests come last, one worker each
-	@$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder || { [ $$? = 1 ] && $(BIN)/python -m pytest --last-failed --last-failed-no-failures none; }
+	@$(BIN)/python -m pytest -n 4 --dist loadfile --no-loadscope-reorder || { [ $$? = 1 ] && $(BIN)/python -m pytest --last-failed --last-failed-no-failures none; }
 
 soak: $(TEST_READY) ## run longer storms and more simulated clusters, up to an hour: before an issue is closed
 	@$(BIN)/python -m pytest -n 2 --dist load --timeout 3000 -o faulthandler_timeout=3300 -m soak

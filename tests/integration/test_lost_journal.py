@@ -132,7 +132,8 @@ def test_a_cancelled_job_does_not_run_again(here: Site, lose: Callable[[Path], N
     database = here.paths.state / "state.db"
     with here.client() as client:
         jobs = [here.submit(client, "sleep", "600", gpus="0")]
-        jobs.append(here.submit(client, "sh", "-c", "trap '' TERM; echo up; while :; do sleep 0.05; done", gpus="0"))
+        stubborn = "trap '' TERM; echo up; while :; do sleep 0.05; done"
+        jobs.append(here.submit(client, "sh", "-c", stubborn, gpus="0", grace="10s"))
         log = here.paths.jobs / jobs[1] / "1" / "output.log"
         until(lambda: client.jobs(jobs[:1]).jobs[0].status == "running" and log.exists() and log.read_text() == "up\n")
     assert here.weft("down").returncode == 0

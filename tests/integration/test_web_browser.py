@@ -149,6 +149,12 @@ def test_every_page_fits_at_every_width(window: Browser, page: Page, tmp_path: P
     assert window.problems() == []
 
 
+def test_pages_that_were_left_hold_no_connections(window: Browser, page: Page) -> None:
+    for path in ("/", "/jobs", "/nodes", "/services", "/users", "/policies", "/jobs/1", "/"):
+        window.open(page.origin + path)
+        window.until("document.querySelector('main .page') !== null")
+
+
 def test_teams_are_next_to_their_users(here: Site, window: Browser, page: Page) -> None:
     here.weft("team", "add", "vision", "--guarantee", "1", "--max", "2", "--members", "ann,bo")
     window.open(f"{page.origin}/users")

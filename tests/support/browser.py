@@ -32,6 +32,10 @@ def is_installed() -> bool:
     return bool(shutil.which("chromium") and shutil.which("chromedriver"))
 
 
+PAGE_LOAD_MS = 40_000
+"""A page that is blocked by the streams of earlier ones takes longer."""
+
+
 class Browser:
     """One window."""
 
@@ -44,6 +48,7 @@ class Browser:
         wanted = {
             "browserName": "chrome", "goog:chromeOptions": options,
             "goog:loggingPrefs": {"performance": "ALL", "browser": "ALL"},
+            "timeouts": {"pageLoad": PAGE_LOAD_MS},
         }  # fmt: skip
         found = self._call("POST", "/session", {"capabilities": {"alwaysMatch": wanted}})
         self._session = f"/session/{found['sessionId']}"

@@ -57,5 +57,11 @@ export function follow(topics, handlers, onState) {
     onState(false);
     if (source.readyState === EventSource.CLOSED) setTimeout(() => get("session").catch(() => {}), 1000);
   };
-  return () => source.close();
+  // A browser keeps a page that was left, and its stream with it, and it opens no more than six connections to a server.
+  const close = () => source.close();
+  addEventListener("pagehide", close);
+  return () => {
+    removeEventListener("pagehide", close);
+    close();
+  };
 }

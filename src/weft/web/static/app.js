@@ -111,6 +111,7 @@ document.addEventListener("click", (event) => {
   navigate(link.getAttribute("href"));
 });
 addEventListener("popstate", () => show());
+addEventListener("pageshow", (event) => { if (event.persisted) show(); }); // back from another site: its stream was closed
 document.addEventListener("keydown", (event) => {
   if (event.key !== "/" || event.target.matches("input, select, textarea") || event.metaKey || event.ctrlKey || event.altKey) return;
   const field = document.querySelector("input[type=search]");
