@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any, Final
 
-from weft.engines.process.output.left_reports import unsent_report
+from weft.engines.process.output.left_reports import is_later, unsent_report
 from weft.wire.messages import AgentMessage, Progress
 from weft.wire.runs import RunKey
 
@@ -23,16 +24,20 @@ class ProgressQueue:
         self._latest: dict[RunKey, dict[str, Any]] = {}
         self._unsent: dict[RunKey, None] = {}
         self._sent_at: dict[RunKey, float] = {}
+        self._came_at: dict[RunKey, float] = {}
+        """When the latest report of each run came, as files have their times."""
 
     def add(self, body: dict[str, Any]) -> None:
         key = str(body["job"]), int(body["run"])
         if self._is_known(key):
             self._latest[key] = body
             self._unsent[key] = None
+            self._came_at[key] = time.time()
 
     def take_left(self, key: RunKey) -> None:
-        """Add the report of a run that has ended while this worker was away."""
-        if left := unsent_report(self._jobs, *key):
+        """Add the report that an ended run has left while this worker was away, unless a later one came."""
+        left = unsent_report(self._jobs, *key)
+        if left and is_later(self._jobs, key[0], self._came_at.get(key, 0.0)):
             self.add(left)
 
     def repeat(self) -> Collection[RunKey]:
@@ -61,3 +66,4 @@ class ProgressQueue:
         self._latest.pop(key, None)
         self._unsent.pop(key, None)
         self._sent_at.pop(key, None)
+        self._came_at.pop(key, None)

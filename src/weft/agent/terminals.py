@@ -152,8 +152,10 @@ async def _join(
                 except OSError:
                     reads = False  # the command has ended; its last output and its exit code are still on their way
     finally:
-        await output.end()
-        sock.close()
+        try:
+            await output.end()
+        finally:
+            sock.close()
 
 
 async def _converse(

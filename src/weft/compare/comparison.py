@@ -14,6 +14,9 @@ from weft.errors import InputError
 from weft.report.digest import Digest
 from weft.report.stats import FIGURES, Outcome, estimate, summarise
 from weft.sim.bounds import WeaveRules, compute_bounds
+from weft.sim.simulation import pace_of
+from weft.weaving.pace import Pace
+from weft.weaving.rates import Rates
 
 OpenProgress = Callable[[Sequence[str], Sequence[int]], AbstractContextManager[Progress]]
 """Called with the policy and the number of jobs of each trial, before the first trial starts."""
@@ -134,11 +137,12 @@ def _span(trim: Trim, loaded: LoadedWorkload) -> Span:
     return span
 
 
-def _weave_rules(workload: Workload) -> WeaveRules:
-    """Return the rules of the weaves that any policy of the comparison may make. An order of the workload replaces
-    those of the policies."""
-    lock_step = workload.order == "slots" or (workload.model == "muri" and workload.order is None)
-    return WeaveRules(tokens=not lock_step, factors=workload.contention != "none")
+def _weave_rules(loaded: LoadedWorkload, policies: Sequence[str]) -> WeaveRules:
+    """Return the rules of the weaves that the policies of the comparison make."""
+    paces = [pace_of(loaded.setting(policy)) for policy in policies]
+    free = any(isinstance(pace, Pace) and min(pace.factors.values()) <= 1.0 for pace in paces)
+    tokens = any(isinstance(pace, Rates) for pace in paces)
+    return WeaveRules(tokens=tokens, factors=not free and loaded.workload.contention != "none")
 
 
 def _bounds(
@@ -147,8 +151,9 @@ def _bounds(
     """Return the mean of each bound over the seeds."""
     if any(values[key] for result in results for values in result.trials for key in ("failed", "unfinished")):
         return None
+    rules = _weave_rules(loaded[0], [result.policy for result in results])
     by_seed = [
-        asdict(compute_bounds(each.jobs, each.nodes, each.workload.model, span.contains, _weave_rules(each.workload)))
+        asdict(compute_bounds(each.jobs, each.nodes, each.workload.model, span.contains, rules))
         for each, span in zip(loaded, spans, strict=True)
     ]
     means = {key: estimate([each[key] for each in by_seed]) for key in by_seed[0]}

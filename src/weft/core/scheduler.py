@@ -109,6 +109,7 @@ class Scheduler:
                 teams.serve_guarantees()
                 if services.waiting:
                     self._services.place_others()
+                    teams.share_again()
             self.planner.step()
             self._services.moves.due = True
         if services.by_name:

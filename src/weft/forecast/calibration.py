@@ -54,9 +54,9 @@ class Calibration:
     def of(cls, record: Mapping[str, Any]) -> Calibration:
         """Return the calibration of a record; without any outcomes if the record makes no sense."""
         try:
-            pending = {job: Expected(*map(float, each)) for job, each in record.get("pending", {}).items()}
-            return cls(pending, [Outcome(*map(float, each)) for each in record.get("outcomes", ())])
-        except (TypeError, ValueError, AttributeError):
+            pending = {job: Expected(*map(_positive, each)) for job, each in record.get("pending", {}).items()}
+            return cls(pending, [Outcome(*map(_positive, each)) for each in record.get("outcomes", ())])
+        except (TypeError, ValueError, AttributeError, OverflowError):
             return cls()
 
     def record(self) -> dict[str, Any]:
@@ -67,6 +67,8 @@ class Calibration:
         """Compare with what has happened to the jobs of earlier forecasts."""
         for job, expected in list(self._pending.items()):
             known = state.jobs.get(job)
+            if known is not None and known.submitted_at > expected.at:
+                known = None  # another job has the id, after the journal was lost
             start = known.first_start if known is not None else None
             if known is None or start is not None or known.status in ENDED:
                 del self._pending[job]
@@ -99,6 +101,13 @@ class Calibration:
     def _overdue(self, now: Seconds) -> list[Outcome]:
         """Return the outcomes, so far, of the jobs that wait for longer than their P90: they are wrong already."""
         return [_outcome(each, now) for each in self._pending.values() if now - each.at > each.p90_s]
+
+
+def _positive(value: Any) -> float:
+    found = float(value)
+    if not 0 < found < math.inf:
+        raise ValueError(f"{value!r} is no time")
+    return found
 
 
 def _outcome(expected: Expected, start: Seconds) -> Outcome:

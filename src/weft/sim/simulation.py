@@ -191,6 +191,11 @@ def _policy(setting: Setting) -> Policy:
     return replace(policy, **changed) if changed else policy
 
 
+def pace_of(setting: Setting) -> Pace | Rates:
+    """Return how fast the weaves of the setting's policy are."""
+    return _pace(setting, _policy(setting))
+
+
 def _pace(setting: Setting, policy: Policy) -> Pace | Rates:
     """Return how fast the weaves of a policy are: as the policy believes, if it says so."""
     known: Pace | Rates | None = getattr(policy, "pace", None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -71,3 +72,14 @@ def test_a_link_in_place_of_a_left_report_is_not_followed(tmp_path: Path) -> Non
     queue = ProgressQueue(tmp_path, lambda _: True)
     queue.take_left(RUN)
     assert queue.due_messages(100.0) == []
+
+
+def test_a_report_that_came_after_another_was_left_stays(tmp_path: Path) -> None:
+    folder = tmp_path / "1" / "checkpoints"
+    folder.mkdir(parents=True)
+    (folder / "unsent.json").write_text(json.dumps(report(9)))
+    queue = ProgressQueue(tmp_path, lambda _: True)
+    queue.add(report(12))
+    os.utime(folder / "unsent.json", (1.0, 1.0))
+    queue.take_left(RUN)
+    assert steps(queue.due_messages(100.0)) == [12]

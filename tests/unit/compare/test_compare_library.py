@@ -83,6 +83,16 @@ def test_bounds_are_those_of_the_turns_that_all_policies_take() -> None:
     assert lasts[None] == lasts["fair"], "a policy may choose"
 
 
+def test_bounds_allow_what_the_options_of_a_policy_allow() -> None:
+    found = {}
+    for policy in ("muri-s", "muri-s:contention=none", "muri-s:order=fair"):
+        compared = compare_policies(Workload("demo", "1x8", model="muri", skip_infeasible=True), [policy], processes=1)
+        assert compared.bounds is not None
+        found[policy] = compared.bounds["makespan_s"]
+        assert found[policy] <= compared.results[0].trials[0]["makespan_s"]
+    assert found["muri-s"] > max(found["muri-s:contention=none"], found["muri-s:order=fair"])
+
+
 def test_a_trial_in_this_process_gives_the_same_figures() -> None:
     workload = Workload("demo", "4x8", uncertainty=Uncertainty(crash_rate=0.05), retries=3, seed=2)
     (result,) = compare_policies(workload, ["srsf"], processes=1).results

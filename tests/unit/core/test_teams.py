@@ -11,7 +11,20 @@ from weft.core.state.teams import Teams
 from weft.core.teams.allowances import share_out
 from weft.core.teams.check import unserved_jobs
 from weft.core.teams.context import MIN_RECLAIM_GAP_S
-from weft.model import Deployed, Job, Ready, ScaleRule, Service, Start, Stop, Task, Team, TeamRemoved, TeamSet, Where
+from weft.model import (
+    Deployed,
+    Job,
+    Ready,
+    ScaleRule,
+    Service,
+    Start,
+    Stop,
+    Task,
+    Team,
+    TeamRemoved,
+    TeamSet,
+    Where,
+)
 
 
 def rig_with(*teams: Team, policy: str = "fifo", nodes: int = 2) -> Rig:
@@ -174,6 +187,17 @@ def test_a_replica_that_borrows_does_not_take_what_was_reclaimed_for_another_tea
     gone = [name for name, _ in stops(rig.submit(job("1", "a", 2)))]
     assert gone
     assert starts(rig.leave(*gone)) == ["1"]
+
+
+def test_what_a_replica_borrows_counts_before_jobs_share_the_rest() -> None:
+    rig = Rig("fifo")
+    rig.tell(TeamSet(0.0, Team("b")), TeamSet(0.0, Team("c")))
+    rig.tell(Deployed(0.0, Service("chat", Job("chat", 2, task=Task(team="b")), ScaleRule("fixed", 1, 1))))
+    waiting = [job(f"b{at}", "b", 1) for at in range(4)] + [job(f"c{at}", "c", 1) for at in range(20)]
+    rig.submit(*waiting)
+    rig.join(*grid(1, 12))
+    held = {team: sum(rig.job(name).gpus for name in rig.active if rig.job(name).job.team == team) for team in "bc"}
+    assert held == {"b": 6, "c": 6}, "two of the six of b are its replica's"
 
 
 def test_a_run_of_the_same_team_gives_way_by_the_policy_alone() -> None:

@@ -53,8 +53,7 @@ def read_all(client: socket.socket) -> bytes:
     return b"".join(iter(lambda: client.recv(1 << 16), b""))
 
 
-def test_the_last_output_in_a_pipe_reaches_a_client_that_reads_late(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(terminal, "FLUSH_S", 0.0)
+def test_the_last_output_in_a_pipe_reaches_a_client_that_reads_late() -> None:
     client, served = socket.socketpair()
     with client, served, ThreadPoolExecutor(1) as beside:
         client.settimeout(TIMEOUT_S)

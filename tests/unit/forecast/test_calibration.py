@@ -88,3 +88,13 @@ def test_it_stays_small_and_survives_as_json() -> None:
     few = Calibration()
     few.expect(forecast_of(*map(str, range(1000))))
     assert len(few.record()["pending"]) <= MAX_NEW
+
+
+def test_a_later_job_of_the_same_id_is_no_outcome() -> None:
+    rig, calibration = Rig("fifo", [node(gpus=1)]), Calibration()
+    calibration.expect(forecast_of("1", at=10.0))
+    rig.later(500.0)
+    rig.submit(Job("1", 1))
+    rig.settle()
+    calibration.learn(rig.state)
+    assert calibration.record() == {"pending": {}, "outcomes": []}

@@ -102,7 +102,18 @@ def test_the_next_server_knows_what_was_expected(tmp_path: Path) -> None:
     assert list(Outcomes(tmp_path).record["pending"]) == ["2"]
 
 
-@pytest.mark.parametrize("content", ["{", "[]", '{"pending": 7}', '{"outcomes": [["a", "b"]]}', '{"outcomes": [[1]]}'])
+@pytest.mark.parametrize(
+    "content",
+    [
+        "{",
+        "[]",
+        '{"pending": 7}',
+        '{"outcomes": [["a", "b"]]}',
+        '{"outcomes": [[1]]}',
+        '{"pending": {"2": [0, 0, 0]}}',
+        '{"outcomes": [[NaN, 1]]}',
+    ],
+)
 def test_outcomes_that_make_no_sense_are_left_out(tmp_path: Path, content: str) -> None:
     (tmp_path / FILE).write_text(content)
     keep(tmp_path, first)

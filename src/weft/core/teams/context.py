@@ -183,6 +183,10 @@ class TeamContext(Context):
         while self._serve_some():  # a guarantee that is used may leave runs of the same department without one
             self._count()
         self.allocator.kept = self.allocator.promised
+        self.share_again()
+
+    def share_again(self) -> None:
+        """Share out again what teams may borrow: runs have started since."""
         self._allowances = None
 
     def _serve_some(self) -> bool:

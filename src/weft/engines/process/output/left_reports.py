@@ -24,6 +24,14 @@ def unsent_report(jobs: Path, job: JobId, run: int) -> dict[str, Any] | None:
     return body if isinstance(body, dict) and (body.get("job"), body.get("run")) == (job, run) else None
 
 
+def is_later(jobs: Path, job: JobId, than: float) -> bool:
+    """Return whether the unsent report of a job was left after this time."""
+    try:
+        return (jobs / job / run_files.CHECKPOINTS / UNSENT).stat(follow_symlinks=False).st_mtime > than
+    except OSError:
+        return False
+
+
 def read_left(path: Path) -> bytes:
     """Read a regular file without blocking: a job may have put anything there."""
     handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)

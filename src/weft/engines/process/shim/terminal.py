@@ -30,7 +30,7 @@ LISTENER_VARIABLE: Final = "WEFT_TERMINAL_FD"
 CLIENT_TIMEOUT_S: Final = 60.0
 """Time within which a client must connect."""
 FLUSH_S: Final = 5.0
-"""Time that a client has to send the size of its window, and to read the last output of a terminal."""
+"""Time that a client has to send the size of its window, and to read the last output of a run: the log has it too."""
 MAX_PENDING_BYTES: Final = 1 << 18
 """Bytes that may wait for a side that does not read. Then the other side waits."""
 CHUNK_BYTES: Final = 1 << 16
@@ -47,10 +47,14 @@ RESIZE: Final = b"W"
 class Terminal:
     """One command in a terminal, and the client at its other end."""
 
-    def __init__(self, client: socket.socket, argv: list[str], *, pipe: bool = False) -> None:
+    def __init__(
+        self, client: socket.socket, argv: list[str], *, pipe: bool = False, flush_s: float | None = None
+    ) -> None:
         self.client: socket.socket | None = client
         client.setblocking(False)
         self.argv, self.pipe = argv, pipe
+        self.flush_s = flush_s
+        """Time that the client has to read the last output; None: until it goes away."""
         self.frames = bytearray()
         self.to_command, self.to_client = bytearray(), bytearray()
         self.window, self.knows_window = (24, 80), False
@@ -252,14 +256,14 @@ class Terminal:
         fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", *self.window, 0, 0))
 
     def _finish(self) -> None:
-        """Send the last output to the client. One that reads from a pipe may take its time: there is no other copy."""
+        """Send the last output to the client."""
         most = len(self.to_client) + MAX_PENDING_BYTES  # processes that the command left behind may go on writing
         while self.master >= 0 and len(self.to_client) < most and self._read_command():
             pass
         if self.client is None:
             return
         try:
-            self.client.settimeout(None if self.pipe else FLUSH_S)
+            self.client.settimeout(self.flush_s)
             self.client.sendall(self.to_client)
             self.client.close()
         except OSError:
@@ -317,6 +321,7 @@ def accept_at(listener: socket.socket) -> socket.socket | None:
 
 def main(argv: list[str]) -> int:
     folder, pipe, connected = os.path.dirname(os.environ.get("WEFT_DONE_FILE", "")), False, -1
+    flush_s = FLUSH_S if argv[0] not in ("--at", "--client") else None
     listening = os.environ.pop(LISTENER_VARIABLE, "")
     if argv[0] == "--at":
         folder, argv = argv[1], argv[2:]
@@ -336,7 +341,7 @@ def main(argv: list[str]) -> int:
     if client is None:
         sys.stderr.write(f"weft: no terminal was connected within {CLIENT_TIMEOUT_S:.0f} s\n")
         return NO_CLIENT
-    code = Terminal(client, argv, pipe=pipe).run()
+    code = Terminal(client, argv, pipe=pipe, flush_s=flush_s).run()
     return code if code >= 0 else 128 - code
 
 

@@ -24,7 +24,8 @@ function teamRow(each, gpus) {
 export default {
   title: "Users",
   async mount(root, page) {
-    let [found, { teams }] = await Promise.all([get("users"), get("teams")]), by = "week_s", stale = false;
+    const getTeams = () => get("teams").then((each) => each.teams).catch(() => null); // the scheduler may be away
+    let [found, teams] = await Promise.all([get("users"), getTeams()]), by = "week_s", stale = false;
     const body = h("div", {}), periods = h("div", { class: "tabs", role: "group", "aria-label": "Period" }), total = h("span", { class: "muted" });
     const dayText = (days) => (at, value) => `${DAY.format(new Date((found.now - (days - 1 - at) * 86400) * 1000))}: ${gpuHours(value)} GPU hours`;
     function row(each, sum) {
@@ -40,7 +41,7 @@ export default {
       total.textContent = `${plural(users.length, "user")}, ${gpuHours(sum)} GPU hours`;
       replace(periods, PERIODS.map(([name, text]) => h("button", { class: "tab", "aria-pressed": String(by === name), onclick: () => { by = name; draw(); } }, text)));
       replace(body, users.length ? h("section", { class: "panel flush" }, table(COLUMNS, users.map((each) => row(each, sum)), "Users")) : empty("No users yet."),
-        teams.length ? h("section", { class: "panel flush" }, h("header", { class: "panel-head" }, h("h2", {}, "Teams")), table(TEAM_COLUMNS, teams.map((each) => teamRow(each, found.gpus)), "Teams")) : null);
+        teams?.length ? h("section", { class: "panel flush" }, h("header", { class: "panel-head" }, h("h2", {}, "Teams")), table(TEAM_COLUMNS, teams.map((each) => teamRow(each, found.gpus)), "Teams")) : null);
     }
     draw();
     root.append(h("div", { class: "page-head" }, h("h1", {}, "Users"), total), periods, body);
@@ -49,8 +50,9 @@ export default {
     page.every(5, async () => {
       if (!stale) return;
       stale = false;
-      const next = await Promise.all([get("users"), get("teams")]).catch(() => null);
-      if (next && page.isCurrent()) { [found, { teams }] = next; draw(); }
+      const [users, newTeams] = await Promise.all([get("users").catch(() => null), getTeams()]);
+      stale = stale || !users || !newTeams;
+      if (users && page.isCurrent()) { [found, teams] = [users, newTeams ?? teams]; draw(); }
     });
   },
 };
