@@ -32,7 +32,8 @@ def folder() -> Iterator[Path]:
     """A folder that all users can enter."""
     made = Path(tempfile.mkdtemp(prefix="weft-a-"))
     made.chmod(0o711)
-    (made / "jobs").mkdir(mode=0o711)
+    (made / "jobs").mkdir()
+    (made / "jobs").chmod(0o711)  # whatever the umask
     yield made
     shutil.rmtree(made)
 
