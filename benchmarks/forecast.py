@@ -19,7 +19,7 @@ from benchmarks.figure import Figure
 from benchmarks.workloads import REFERENCE
 from weft.core.scheduler import Scheduler
 from weft.core.state.durations import DurationSamples
-from weft.forecast.branches import cpu_s, run_branches
+from weft.forecast.branches import Branches, cpu_s
 from weft.forecast.calibration import Calibration
 from weft.forecast.forward import run_forward, unfinished_jobs
 from weft.forecast.quantiles import SAMPLES, Sampling, forecast
@@ -183,11 +183,12 @@ def _answer(scheduler: Scheduler, job: JobId, waited_s: float, known: Known) -> 
         each.id: max(known.limits_s[each.id] - each.attained(now), 0.0) for each in unfinished_jobs(scheduler.state)
     }
 
-    def run(_: int) -> bytes:
+    def run() -> bytes:
         course = run_forward(scheduler, work, now, until_started=[job])
         return array("d", [course.starts.get(job, float("nan"))]).tobytes()
 
-    (by_limits,) = array("d", next(run_branches(1, run)))
+    with Branches() as branches:
+        (by_limits,) = array("d", branches.run(run))
     start = found.start
     return Answer(
         waited_s,

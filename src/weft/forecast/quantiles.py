@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import random
-from array import array
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -12,15 +11,13 @@ from typing import Final
 from weft.core.scheduler import Scheduler
 from weft.core.state.job import JobState
 from weft.forecast.arrivals import Arrivals
-from weft.forecast.branches import run_branches
 from weft.forecast.forward import MEASURED, Costs, run_forward, unfinished_jobs
 from weft.forecast.remaining import Basis, Ground, RemainingTimes, remaining_times
+from weft.forecast.samples import Times, run_samples
 from weft.model import Event, JobId, Seconds
 
 SAMPLES: Final = 30
 SEED: Final = 0
-PROBES: Final = 2
-"""The samples that show whether later arrivals matter."""
 NEVER: Final = math.inf
 
 
@@ -101,16 +98,18 @@ def forecast(
     runs = changed or scheduler
     events = changes(runs, now)
 
-    def run(number: int, *, arrive: bool) -> bytes:
+    def run(number: int, *, arrive: bool) -> Times:
         later = arrivals.draw(random.Random(f"{sampling.seed}:{number}")) if arrivals is not None and arrive else ()
         course = run_forward(
             runs, works[number], now, changes=events, arrivals=later, costs=sampling.costs,
             until_started=sampling.until_started,
         )  # fmt: skip
         starts, ends = course.starts.get, course.ends.get
-        return array("d", [each for job in jobs for each in (starts(job.id, NEVER), ends(job.id, NEVER))]).tobytes()
+        return [each for job in jobs for each in (starts(job.id, NEVER), ends(job.id, NEVER))]
 
-    columns = [array("d", answer) for answer in run_samples(run, sampling, may_arrive=bool(arrivals))]
+    columns = run_samples(
+        run, sampling.samples, len(jobs), now, may_arrive=bool(arrivals), budget_s=sampling.budget_s
+    )  # fmt: skip
     found = {}
     unknown = 0
     for at, job in enumerate(jobs):
@@ -118,24 +117,6 @@ def forecast(
         unknown += ground.basis == "none"
         found[job.id] = _job_forecast(job, ground, [(each[2 * at], each[2 * at + 1]) for each in columns])
     return Forecast(now, len(columns), found, unknown)
-
-
-def run_samples(run: Callable[..., bytes], sampling: Sampling, *, may_arrive: bool) -> list[bytes]:
-    """Return the results of the samples. Arrivals take most of the time of a sample: if they change nothing in the
-    first few, which run without them as well, the others run without them."""
-    probes = min(PROBES, sampling.samples) if may_arrive else 0
-    arrive, alone, found = may_arrive, list[bytes](), list[bytes]()
-
-    def run_branch(number: int) -> bytes:
-        if number < probes:
-            return run(number, arrive=False)
-        return run(number - probes, arrive=arrive)
-
-    for answer in run_branches(probes + sampling.samples, run_branch, sampling.budget_s):
-        (alone if len(alone) < probes else found).append(answer)
-        if probes and len(found) == probes:  # the next branch is made after this
-            arrive = alone != found
-    return found
 
 
 def _job_forecast(job: JobState, ground: Ground, samples: Sequence[tuple[float, float]]) -> JobForecast:

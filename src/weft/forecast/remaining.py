@@ -48,6 +48,20 @@ class Ground(NamedTuple):
     jobs: int = 0
 
 
+class _Basis(NamedTuple):
+    """What all draws for one job begin with."""
+
+    known_s: float | None
+    """The time left; None: it is drawn."""
+    attained_s: float = 0.0
+    start_s: float = 0.0
+    """The time to start up that durations contain and the work does not."""
+    limit_s: float = FOREVER_S
+    """The time left until its time limit."""
+    longer: Sequence[tuple[Hashable, int]] = ()
+    """Its kinds, the most similar first, with the number of durations that are longer than it has run; none is 0."""
+
+
 def learn(state: State) -> DurationSamples:
     """Return the durations of the latest jobs that are done."""
     samples, latest = DurationSamples(), list(islice(reversed(state.ended.values()), MAX_LEARNED_JOBS))
@@ -70,6 +84,7 @@ class RemainingTimes:
                     self._running.setdefault(kind, []).append(job.attained(now))
         for attained_s in self._running.values():
             attained_s.sort()
+        self._bases: dict[JobId, _Basis] = {}
 
     def draw(self, jobs: Iterable[JobState], draws: random.Random) -> dict[JobId, float]:
         """Return one sample: the work left of each job."""
@@ -101,31 +116,37 @@ class RemainingTimes:
         return None if overdue else left_s
 
     def _draw(self, job: JobState, draws: random.Random, eras: _Eras) -> float:
-        if job.job.replica is not None or job.suspended:
-            return FOREVER_S
-        known = self._known(job)
-        if known is not None:
-            return known
-        left_s = self._learned(job, draws, eras)
+        basis = self._bases.get(job.id)
+        if basis is None:
+            basis = self._bases[job.id] = self._basis(job)
+        if basis.known_s is not None:
+            return basis.known_s
+        left_s = self._learned(basis, draws, eras)
         if left_s < FOREVER_S:
             left_s *= eras.drift
-        limit_s = _limit_s(job.job)
-        if limit_s is None:
-            return left_s
-        run_s = self._now - job.started_at if job.active else 0.0
-        return min(left_s, max(limit_s - run_s, 0.0))
+        return min(left_s, basis.limit_s)
 
-    def _learned(self, job: JobState, draws: random.Random, eras: _Eras) -> float:
-        """Draw from the durations of similar jobs that are longer than the job has run."""
-        attained_s = job.attained(self._now)
+    def _basis(self, job: JobState) -> _Basis:
+        if job.job.replica is not None or job.suspended:
+            return _Basis(FOREVER_S)
+        known_s = self._known(job)
+        if known_s is not None:
+            return _Basis(known_s)
+        attained_s, limit_s = job.attained(self._now), _limit_s(job.job)
         start_s = job.job.profile.start_s if job.job.profile is not None and not job.active else 0.0
-        last: float | None = None
-        for kind in kinds_of(job.job):
-            longer = eras.count_longer(kind, attained_s)
-            if not longer:
-                continue
-            last = max(self._draw_longer(kind, attained_s, draws, eras) - attained_s - start_s, 0.0)
-            if eras.is_enough(kind, longer):
+        run_s = self._now - job.started_at if job.active else 0.0
+        longer = [(kind, self._samples.count_longer(kind, attained_s)) for kind in kinds_of(job.job)]
+        return _Basis(
+            None, attained_s, start_s, FOREVER_S if limit_s is None else max(limit_s - run_s, 0.0),
+            [(kind, count) for kind, count in longer if count],
+        )  # fmt: skip
+
+    def _learned(self, basis: _Basis, draws: random.Random, eras: _Eras) -> float:
+        """Draw from the durations of similar jobs that are longer than the job has run."""
+        attained_s, last = basis.attained_s, None
+        for kind, count in basis.longer:
+            last = max(self._draw_longer(kind, attained_s, draws, eras) - attained_s - basis.start_s, 0.0)
+            if eras.is_enough(kind, count):
                 return last
         if last is not None:
             return last
@@ -134,14 +155,15 @@ class RemainingTimes:
     def _draw_longer(self, kind: Hashable, attained_s: float, draws: random.Random, eras: _Eras) -> float:
         """Draw a duration that is longer. A run that is longer and goes on counts too: the draw is longer than it."""
         while True:
-            finished, present = eras.count_longer(kind, attained_s), self._running.get(kind, [])
-            running = present[bisect_right(present, attained_s) :]
+            finished, present = self._samples.count_longer(kind, attained_s), self._running.get(kind, ())
+            first = bisect_right(present, attained_s)
+            running = len(present) - first
             if not finished and not running:
                 return attained_s / max(draws.random(), MIN_TAIL)
-            if draws.random() * (finished + len(running)) < finished:
+            if not running or draws.random() * (finished + running) < finished:
                 longer = eras.longer(kind, attained_s)
                 return longer[int(draws.random() * len(longer))]
-            attained_s = running[int(draws.random() * len(running))]
+            attained_s = present[first + int(draws.random() * running)]
 
 
 def remaining_times(state: State, now: Seconds) -> RemainingTimes:
@@ -174,11 +196,6 @@ class _Eras:
             if found := known[bisect_right(known, attained_s) :]:
                 return found
         return ()
-
-    def count_longer(self, kind: Hashable, attained_s: float) -> int:
-        """Return how many durations of the kind are longer."""
-        known = self._samples.of(kind)
-        return len(known) - bisect_right(known, attained_s)
 
     def _choose(self, kind: Hashable) -> Sequence[float]:
         known = self._samples.latest(kind)

@@ -10,9 +10,9 @@ from support.builders import Rig, node
 from weft.core.state.apply.snapshots import snapshot
 from weft.errors import WeftError
 from weft.forecast.arrivals import MIN_PAST, Arrivals
-from weft.forecast.branches import run_branches
+from weft.forecast.branches import Branches
 from weft.forecast.present import simulate_from
-from weft.forecast.quantiles import PROBES, Quantiles, Sampling, forecast, quantiles, run_samples
+from weft.forecast.quantiles import Quantiles, Sampling, forecast, quantiles
 from weft.forecast.whatif import Change, what_if
 from weft.model import Deployed, Job, Paused, Ready, Service, Share
 
@@ -96,11 +96,11 @@ def test_a_budget_makes_fewer_samples() -> None:
 
 
 def test_a_branch_that_fails_is_one_error() -> None:
-    def run(_: int) -> bytes:
+    def run() -> bytes:
         raise ValueError("no such GPU")
 
-    with pytest.raises(WeftError, match="a forecast failed: ValueError: no such GPU"):
-        list(run_branches(3, run))
+    with Branches() as branches, pytest.raises(WeftError, match="a forecast failed: ValueError: no such GPU"):
+        branches.run(run)
 
 
 # ---- what if
@@ -171,16 +171,6 @@ def test_the_recent_past_repeats_with_its_durations() -> None:
     assert not {each.job.id for each in later} & set(rig.state.jobs)
     rig.submit(Job("x", 1, declared_s=5.0))
     assert forecast(rig.scheduler, rig.now, FEW).jobs["x"].end.p50 is not None
-
-
-@pytest.mark.parametrize("matter", [True, False])
-def test_arrivals_run_on_only_if_they_matter_in_the_first_samples(matter: bool) -> None:
-    def run(number: int, *, arrive: bool) -> bytes:
-        return b"%d %d" % (number, arrive and (matter or number >= PROBES))
-
-    found = run_samples(run, Sampling(samples=6), may_arrive=True)
-    assert found == [b"%d %d" % (number, matter) for number in range(6)]
-    assert run_samples(run, Sampling(samples=1), may_arrive=False) == [b"0 0"]
 
 
 @pytest.mark.parametrize(("policy", "later"), [("fifo", False), ("sjf", True)])

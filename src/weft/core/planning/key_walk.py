@@ -53,14 +53,16 @@ class PreemptivePlanner(RoundPlanner):
         cursor = context.cursor(fresh=self.lets_pass and settled and only_whole)
         allocator.begin()
         full = only_whole and allocator.full()
+        can_preempt = True  # keys ascend: once no run is worse than a job, none is worse than later ones
         for key, tie, job in cursor:
-            if full and not order.has_worse_run(now, key, tie):
+            can_preempt = can_preempt and order.has_worse_run(now, key, tie)
+            if full and not can_preempt:
                 break  # no later job fits either
             shape = job.shape
-            if not (remembers and cache.hopeless(shape, key, tie)) and (
+            if not (can_preempt and remembers and cache.hopeless(shape, key, tie)) and (
                 allocator.start((job,), shape, job.wanted_share)
                 or (resources.releasing and allocator.promise(shape))
-                or (shape.gpus and self._preempt(job, key, tie))
+                or (can_preempt and shape.gpus and self._preempt(job, key, tie))
             ):
                 full = only_whole and allocator.full()
                 continue

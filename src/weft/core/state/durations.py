@@ -6,6 +6,7 @@ number of GPUs count first.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import deque
 from collections.abc import Hashable, Sequence
 from functools import lru_cache
@@ -133,6 +134,11 @@ class DurationSamples:
         if found is None:
             found = self._sorted[kind] = sorted(self._latest.get(kind, ()))
         return found
+
+    def count_longer(self, kind: Hashable, seconds: float) -> int:
+        """Return how many of the latest durations of a kind are longer."""
+        known = self.of(kind)
+        return len(known) - bisect_right(known, seconds)
 
 
 def kinds_of(job: Job) -> tuple[Hashable, ...]:

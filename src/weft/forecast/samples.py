@@ -1,0 +1,66 @@
+"""The samples of one forecast. With a long queue, only a few of them run with later arrivals.
+
+Arrivals take most of the time of a sample, and concern few of the present jobs. So the first samples run both with and
+without them. What arrivals delay a job there delays it in the other samples as well.
+"""
+
+from __future__ import annotations
+
+import math
+from array import array
+from collections.abc import Sequence
+from typing import Final, Protocol
+
+from weft.forecast.branches import Branches
+from weft.model import Seconds
+
+MIN_SAMPLES: Final = 5
+"""Samples that are made whatever they take."""
+PROBES: Final = 2
+"""The samples that show whether arrivals matter at all: they run both ways."""
+PAIRED_JOBS: Final = 2000
+"""The jobs that run both ways, over all samples, if the probes do not have as many."""
+
+Times = Sequence[float]
+"""The start and the end of each present job, in turn; infinite: never."""
+
+
+class Run(Protocol):
+    """Runs one sample forward."""
+
+    def __call__(self, number: int, *, arrive: bool) -> Times: ...
+
+
+def run_samples(
+    run: Run, count: int, jobs: int, now: Seconds, *, may_arrive: bool, budget_s: float = math.inf
+) -> list[Times]:
+    """Return the times of each sample of so many jobs; fewer samples if they take more CPU seconds than the budget."""
+    found, delays = list[Times](), list[list[float]]()
+    pairs = max(PAIRED_JOBS // max(jobs, 1), PROBES)
+    all_arrive = 2 * pairs >= count
+    pairs = PROBES if all_arrive else pairs
+    with Branches() as branches:
+
+        def sample(number: int, *, arrive: bool = False) -> Times:
+            return array("d", branches.run(lambda: array("d", run(number, arrive=arrive)).tobytes()))
+
+        for number in range(count):
+            if number >= MIN_SAMPLES and branches.cpu_s > budget_s:
+                break
+            if not may_arrive:
+                found.append(sample(number))
+            elif number < pairs:
+                plain, later = sample(number), sample(number, arrive=True)
+                found.append(later)
+                delays.append([_delay(*each) for each in zip(plain, later, strict=True)])
+                if number == PROBES - 1:
+                    may_arrive = any(any(some) for some in delays)
+            elif all_arrive:
+                found.append(sample(number, arrive=True))
+            else:
+                found.append([max(at + by, now) for at, by in zip(sample(number), delays[number % pairs], strict=True)])
+    return found
+
+
+def _delay(plain: Seconds, later: Seconds) -> float:
+    return 0.0 if math.isinf(plain) else later - plain

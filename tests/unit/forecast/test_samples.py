@@ -1,0 +1,50 @@
+"""Which samples run with later arrivals, and what becomes of the others."""
+
+from __future__ import annotations
+
+from math import inf
+
+import pytest
+
+from weft.forecast.samples import PAIRED_JOBS, PROBES, Times, run_samples
+
+NOW = 100.0
+
+
+def run_late(number: int, *, arrive: bool) -> Times:
+    """Run a sample of one job, which arrivals delay by 50 s, or by 70 s in samples with an odd number."""
+    delay_s = (70.0 if number % 2 else 50.0) if arrive else 0.0
+    return [NOW + number + delay_s, inf]
+
+
+@pytest.mark.parametrize("matter", [True, False])
+def test_all_samples_of_a_short_queue_run_with_arrivals_if_they_matter(matter: bool) -> None:
+    def run(number: int, *, arrive: bool) -> Times:
+        return [number, float(arrive and (matter or number >= PROBES))]
+
+    assert [list(each) for each in run_samples(run, 6, 1, 0.0, may_arrive=True)] == [[at, matter] for at in range(6)]
+    assert [list(each) for each in run_samples(run, 1, 1, 0.0, may_arrive=False)] == [[0.0, 0.0]]
+
+
+def test_the_samples_of_a_long_queue_take_over_the_delays_of_the_first() -> None:
+    def run(number: int, *, arrive: bool) -> Times:
+        assert not arrive or number < 2
+        return run_late(number, arrive=arrive)
+
+    found = run_samples(run, 6, PAIRED_JOBS // 2, NOW, may_arrive=True)
+    assert [start for start, _ in found] == [150.0, 171.0, 152.0, 173.0, 154.0, 175.0]
+    assert {end for _, end in found} == {inf}
+
+
+def test_a_job_that_arrivals_keep_from_starting_has_no_start_in_the_other_samples() -> None:
+    def run(number: int, *, arrive: bool) -> Times:
+        return [inf if arrive else 5.0 + number, 7.0]
+
+    assert {start for start, _ in run_samples(run, 6, PAIRED_JOBS, 0.0, may_arrive=True)} == {inf}
+
+
+def test_no_job_starts_in_the_past() -> None:
+    def run(number: int, *, arrive: bool) -> Times:
+        return [NOW if arrive or number >= PROBES else NOW + 90.0, inf]
+
+    assert {start for start, _ in run_samples(run, 6, PAIRED_JOBS, NOW, may_arrive=True)} == {NOW}
