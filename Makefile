@@ -7,6 +7,8 @@ READY := $(VENV)/.ready
 TEST_READY := $(VENV)/.test-ready
 # what real training needs: torch and others
 WORKLOADS_READY := $(VENV)/.workloads-ready
+# tests and tours start thousands of processes; without bytecode files each of them compiles Weft again
+export PYTHONDONTWRITEBYTECODE :=
 POLICIES := fifo,srtf,srsf,tiresias,themis,muri-s,muri-l
 
 # $(call debian,PROGRAM,PACKAGE,WITHOUT IT): install PROGRAM if it is missing and the user is root; otherwise print a note
