@@ -155,6 +155,28 @@ def test_pages_that_were_left_hold_no_connections(window: Browser, page: Page) -
         window.until("document.querySelector('main .page') !== null")
 
 
+def test_a_page_that_comes_back_from_the_cache_of_the_browser_follows_again(
+    window: Browser, page: Page, here: Site
+) -> None:
+    def pass_by(event: str) -> None:
+        window.run(f"dispatchEvent(new PageTransitionEvent('{event}', {{ persisted: true }}))")
+
+    def shown(job: str) -> str:
+        return f"document.querySelector('main a[href=\"/jobs/{job}\"]')"
+
+    window.open(f"{page.origin}/jobs")
+    window.until("document.querySelector('main .page') !== null")
+    with here.client() as client:
+        pass_by("pagehide")
+        away = here.submit(client, "sleep", "600", name="came-while-away", gpus="2")
+        pass_by("pageshow")
+        window.until(f"{shown(away)} !== null")
+        later = here.submit(client, "sleep", "600", name="came-later", gpus="2")
+        window.until(f"{shown(later)} !== null")
+        client.change("cancel", [away, later])
+    assert window.problems() == []
+
+
 def test_teams_are_next_to_their_users(here: Site, window: Browser, page: Page) -> None:
     here.weft("team", "add", "vision", "--guarantee", "1", "--max", "2", "--members", "ann,bo")
     window.open(f"{page.origin}/users")
