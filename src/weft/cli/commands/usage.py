@@ -82,7 +82,7 @@ def _row_json(row: UsageRow) -> dict[str, Any]:
     return {
         "name": row.name,
         "jobs": row.jobs,
-        "gpu_hours": round(row.gpu_s / 3600, 4),
+        "gpu_hours": round(row.gpu_s / 3600, 6),
         "gpu_utilisation": None if row.utilisation is None else round(row.utilisation, 4),
         "energy_kwh": round(row.energy_j / JOULES_PER_KWH, 6) if row.metered else None,
     }
