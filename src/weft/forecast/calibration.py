@@ -1,8 +1,8 @@
 """Calibration: earlier forecasts of starts, compared with what happened, correct the present ones.
 
-The errors of forecasts last: where jobs of the last days have waited twice as long as expected, the next ones will.
-So each quantile of a wait is multiplied by the factor that would have been right for the latest forecasts: the median
-by one that half of them would have kept, the 90 % quantile by one that nine of ten would have kept.
+The errors of forecasts last: where jobs of the last days have waited twice as long as expected, the next ones may.
+So the 90 % quantile of a wait is multiplied by the factor that nine of ten of the latest forecasts would have kept.
+The median stays as it is: an outcome is as old as the wait is long, and by then the queue is another one.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ from weft.model.status import ENDED
 
 MIN_OUTCOMES: Final = 10
 """With fewer outcomes, forecasts stay as they are."""
+SHARE: Final = 0.9
+"""The part of the latest forecasts that a corrected P90 would have kept."""
 MAX_OUTCOMES: Final = 50
 """The latest outcomes that count."""
 MAX_PENDING: Final = 200
@@ -33,29 +35,22 @@ class Expected(NamedTuple):
     """The wait that a forecast expected of a job, before any correction."""
 
     at: Seconds
-    p50_s: float
     p90_s: float
-
-
-class Outcome(NamedTuple):
-    """The time that a job waited, over its expected waits."""
-
-    p50: float
-    p90: float
 
 
 class Calibration:
     """The outcomes of the latest forecasts, and the forecasts that have none yet."""
 
-    def __init__(self, pending: Mapping[JobId, Expected] | None = None, outcomes: Sequence[Outcome] = ()) -> None:
+    def __init__(self, pending: Mapping[JobId, Expected] | None = None, outcomes: Sequence[float] = ()) -> None:
         self._pending, self._outcomes = dict(pending or {}), list(outcomes)
+        """The outcomes are the times that jobs waited, over their P90."""
 
     @classmethod
     def of(cls, record: Mapping[str, Any]) -> Calibration:
         """Return the calibration of a record; without any outcomes if the record makes no sense."""
         try:
             pending = {job: Expected(*map(_positive, each)) for job, each in record.get("pending", {}).items()}
-            return cls(pending, [Outcome(*map(_positive, each)) for each in record.get("outcomes", ())])
+            return cls(pending, [_positive(each) for each in record.get("outcomes", ())])
         except (TypeError, ValueError, AttributeError, OverflowError):
             return cls()
 
@@ -82,23 +77,19 @@ class Calibration:
             each for each in found.jobs.values() if _is_comparable(each, found.at) and each.job not in self._pending
         ]
         for each in able[:: max(math.ceil(len(able) / MAX_NEW), 1)]:
-            assert each.start.p50 is not None
             assert each.start.p90 is not None
-            self._pending[each.job] = Expected(found.at, each.start.p50 - found.at, each.start.p90 - found.at)
+            self._pending[each.job] = Expected(found.at, each.start.p90 - found.at)
         while len(self._pending) > MAX_PENDING:
             del self._pending[next(iter(self._pending))]
 
     def correct(self, found: Forecast) -> Forecast:
-        """Return the forecast with corrected waits. A job ends as much later as it starts later."""
-        outcomes = [*self._outcomes, *self._overdue(found.at)]
+        """Return the forecast with a corrected P90. A job ends as much later as it starts later."""
         if len(self._outcomes) < MIN_OUTCOMES:
             return found
-        factors = Outcome(
-            _quantile([each.p50 for each in outcomes], 0.5), _quantile([each.p90 for each in outcomes], 0.9)
-        )
-        return replace(found, jobs={job: _corrected(each, found.at, factors) for job, each in found.jobs.items()})
+        factor = _quantile([*self._outcomes, *self._overdue(found.at)], SHARE)
+        return replace(found, jobs={job: _corrected(each, found.at, factor) for job, each in found.jobs.items()})
 
-    def _overdue(self, now: Seconds) -> list[Outcome]:
+    def _overdue(self, now: Seconds) -> list[float]:
         """Return the outcomes, so far, of the jobs that wait for longer than their P90: they are wrong already."""
         return [_outcome(each, now) for each in self._pending.values() if now - each.at > each.p90_s]
 
@@ -110,9 +101,8 @@ def _positive(value: Any) -> float:
     return found
 
 
-def _outcome(expected: Expected, start: Seconds) -> Outcome:
-    waited_s = max(start - expected.at, 1.0)
-    return Outcome(waited_s / expected.p50_s, waited_s / expected.p90_s)
+def _outcome(expected: Expected, start: Seconds) -> float:
+    return max(start - expected.at, 1.0) / expected.p90_s
 
 
 def _is_comparable(job: JobForecast, now: Seconds) -> bool:
@@ -125,16 +115,11 @@ def _quantile(values: Sequence[float], share: float) -> float:
     return sorted(values)[min(math.ceil(share * (len(values) + 1)), len(values)) - 1]
 
 
-def _corrected(job: JobForecast, now: Seconds, factors: Outcome) -> JobForecast:
-    if job.start.p50 is None:
+def _corrected(job: JobForecast, now: Seconds, factor: float) -> JobForecast:
+    start, end = job.start, job.end
+    if start.p50 is None or start.p90 is None:
         return job
-    p50 = now + (job.start.p50 - now) * factors.p50
-    p90 = None if job.start.p90 is None else max(now + (job.start.p90 - now) * factors.p90, p50)
-    end = Quantiles(_shifted(job.end.p50, job.start.p50, p50), _shifted(job.end.p90, job.start.p90, p90))
+    p90 = max(now + (start.p90 - now) * factor, start.p50)
     if end.p50 is not None and end.p90 is not None:
-        end = Quantiles(end.p50, max(end.p50, end.p90))
-    return replace(job, start=Quantiles(p50, p90), end=end)
-
-
-def _shifted(end: Seconds | None, old: Seconds | None, new: Seconds | None) -> Seconds | None:
-    return end if end is None or old is None or new is None else end + new - old
+        end = Quantiles(end.p50, max(end.p90 + p90 - start.p90, end.p50))
+    return replace(job, start=Quantiles(start.p50, p90), end=end)

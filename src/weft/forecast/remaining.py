@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import random
 from bisect import bisect_right
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from itertools import islice
 from typing import Final, Literal, NamedTuple
 
@@ -28,7 +28,7 @@ MAX_LEARNED_JOBS: Final = 20_000
 WIDER: Final = 2.0
 """The weight of the wider kind, in durations of the narrower one."""
 ERA_JOBS: Final = 8
-"""The durations of an era: jobs of one kind that finished one after the other."""
+"""The least durations of an era: jobs of one kind that finished one after the other."""
 MIN_DRIFTS: Final = 5
 """With fewer blocks of finished jobs, durations do not drift."""
 MIN_TAIL: Final = 0.02
@@ -49,7 +49,7 @@ class Ground(NamedTuple):
 
 
 class _Basis(NamedTuple):
-    """What all draws for one job begin with."""
+    """The part of a draw that is the same in all samples."""
 
     known_s: float | None
     """The time left; None: it is drawn."""
@@ -67,7 +67,7 @@ def learn(state: State) -> DurationSamples:
     samples, latest = DurationSamples(), list(islice(reversed(state.ended.values()), MAX_LEARNED_JOBS))
     for job in reversed(latest):
         if job.status == "done" and job.job.replica is None:
-            samples.learn(job.job, job.attained_s)
+            samples.learn(job.job, job.attained_s, job.ended_at or 0.0)
     return samples
 
 
@@ -79,17 +79,21 @@ class RemainingTimes:
         self._samples, self._now = samples, now
         self._running: dict[Hashable, list[float]] = {}
         for job in running:
-            if job.job.replica is None and not job.suspended:
+            if job.job.replica is None and not job.suspended and job.first_start is not None:
                 for kind in kinds_of(job.job):
-                    self._running.setdefault(kind, []).append(job.attained(now))
+                    if job.first_start >= samples.since(kind):
+                        self._running.setdefault(kind, []).append(job.attained(now))
         for attained_s in self._running.values():
             attained_s.sort()
         self._bases: dict[JobId, _Basis] = {}
+        self._present: dict[Hashable, int] = {}
+        """The number of jobs of each kind that are drawn."""
 
     def draw(self, jobs: Iterable[JobState], draws: random.Random) -> dict[JobId, float]:
         """Return one sample: the work left of each job."""
-        eras = _Eras(self._samples, draws)
-        return {job.id: self._draw(job, draws, eras) for job in jobs if job.status not in ENDED}
+        bases = [(job.id, self._bases.get(job.id) or self._take_up(job)) for job in jobs if job.status not in ENDED]
+        eras = _Eras(self._samples, self._present, draws)
+        return {job: self._draw(basis, draws, eras) for job, basis in bases}
 
     def ground(self, job: JobState) -> Ground:
         """Return what the estimate of a job rests on."""
@@ -115,10 +119,13 @@ class RemainingTimes:
         overdue = left_s <= 0 and declared_s is not None and worked_s > declared_s + TOLERANCE_S
         return None if overdue else left_s
 
-    def _draw(self, job: JobState, draws: random.Random, eras: _Eras) -> float:
-        basis = self._bases.get(job.id)
-        if basis is None:
-            basis = self._bases[job.id] = self._basis(job)
+    def _take_up(self, job: JobState) -> _Basis:
+        basis = self._bases[job.id] = self._basis(job)
+        for kind, _ in basis.longer:
+            self._present[kind] = self._present.get(kind, 0) + 1
+        return basis
+
+    def _draw(self, basis: _Basis, draws: random.Random, eras: _Eras) -> float:
         if basis.known_s is not None:
             return basis.known_s
         left_s = self._learned(basis, draws, eras)
@@ -172,13 +179,14 @@ def remaining_times(state: State, now: Seconds) -> RemainingTimes:
 
 
 class _Eras:
-    """The durations from which one sample draws: of each kind a few that finished one after the other.
+    """The durations from which one sample draws: of each kind some that finished one after the other.
 
     Jobs that come together take similar times. A sample with the durations of one era of the past is as far off, for
-    all jobs alike, as the next days may be; single durations from anywhere would cancel out."""
+    all jobs alike, as the next days may be; single durations from anywhere would cancel out. An era has as many jobs
+    as are present, because the sum over many jobs varies less than that over few."""
 
-    def __init__(self, samples: DurationSamples, draws: random.Random) -> None:
-        self._samples, self._draws = samples, draws
+    def __init__(self, samples: DurationSamples, present: Mapping[Hashable, int], draws: random.Random) -> None:
+        self._samples, self._present, self._draws = samples, present, draws
         drifts = samples.drifts
         self.drift = drifts[int(draws.random() * len(drifts))] if len(drifts) >= MIN_DRIFTS else 1.0
         """The factor by which all jobs of the sample take longer, as far off as earlier expectations were."""
@@ -199,10 +207,11 @@ class _Eras:
 
     def _choose(self, kind: Hashable) -> Sequence[float]:
         known = self._samples.latest(kind)
-        if len(known) <= ERA_JOBS:
+        jobs = max(min(self._present.get(kind, 0), len(known) // 2), ERA_JOBS)
+        if len(known) <= jobs:
             return self._samples.of(kind)
         first = int(self._at * len(known))
-        return sorted(known[(first + at) % len(known)] for at in range(ERA_JOBS))
+        return sorted(known[(first + at) % len(known)] for at in range(jobs))
 
     def is_enough(self, kind: Hashable, count: int) -> bool:
         """Return whether this sample draws from a kind with so few durations, and not from a wider one."""

@@ -34,7 +34,7 @@ class Run(Protocol):
 def run_samples(
     run: Run, count: int, jobs: int, now: Seconds, *, may_arrive: bool, budget_s: float = math.inf
 ) -> list[Times]:
-    """Return the times of each sample of so many jobs; fewer samples if they take more CPU seconds than the budget."""
+    """Return the times of the jobs in each sample; fewer samples if they take more CPU seconds than the budget."""
     found, delays = list[Times](), list[list[float]]()
     pairs = max(PAIRED_JOBS // max(jobs, 1), PROBES)
     all_arrive = 2 * pairs >= count

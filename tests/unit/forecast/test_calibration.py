@@ -49,9 +49,14 @@ def test_few_outcomes_correct_nothing() -> None:
     assert starts(calibration, now) == (P50_S, P90_S)
 
 
-def test_jobs_that_waited_longer_make_waits_longer() -> None:
+def test_jobs_that_waited_longer_make_the_p90_longer() -> None:
     calibration, now = learned([200.0] * 5 + [600.0] * 5)
-    assert starts(calibration, now) == pytest.approx((600.0, 600.0))
+    assert starts(calibration, now) == pytest.approx((P50_S, 600.0))
+
+
+def test_the_p90_is_never_before_the_median() -> None:
+    calibration, now = learned([20.0] * MIN_OUTCOMES)
+    assert starts(calibration, now) == pytest.approx((P50_S, P50_S))
 
 
 def test_jobs_that_waited_as_expected_change_little() -> None:

@@ -7,7 +7,7 @@ import random
 import pytest
 
 from support.builders import Rig, node
-from weft.core.state.durations import DurationSamples
+from weft.core.state.durations import MAX_SAMPLES, DurationSamples
 from weft.core.state.job import JobState
 from weft.forecast.remaining import FOREVER_S, RemainingTimes, learn
 from weft.model import Job, Task
@@ -16,9 +16,10 @@ NOBODY = DurationSamples()
 
 
 def learned(*durations_s: float, user: str = "ada", name: str = "bert-1", gpus: int = 1) -> DurationSamples:
+    """Return the durations of jobs that finished one second after the other."""
     samples = DurationSamples()
-    for seconds in durations_s:
-        samples.learn(Job("0", gpus, name, user), seconds)
+    for at, seconds in enumerate(durations_s):
+        samples.learn(Job("0", gpus, name, user), seconds, float(at))
     return samples
 
 
@@ -51,7 +52,7 @@ def test_jobs_of_all_users_count_where_the_user_has_none() -> None:
 def test_few_similar_jobs_leave_a_part_to_wider_kinds() -> None:
     samples = learned(10.0)
     for _ in range(20):
-        samples.learn(Job("0", 1, "gpt", "ada"), 1000.0)
+        samples.learn(Job("0", 1, "gpt", "ada"), 1000.0, 1.0)
     found = draws(RemainingTimes(samples, 0.0), JobState(Job("1", 1, "bert", "ada"), 1, 0.0))
     assert {10.0, 1000.0} == set(found)
     assert 0.1 < found.count(1000.0) / len(found) < 0.9
@@ -114,6 +115,14 @@ def test_only_jobs_that_are_done_teach() -> None:
     rig.exit("2", "failed")
     job = JobState(Job("3", 1, "bert", "ada"), 3, 30.0)
     assert RemainingTimes(learn(rig.state), 30.0).ground(job) == ("similar", 1)
+
+
+@pytest.mark.parametrize(("finished", "counts"), [(MAX_SAMPLES, True), (MAX_SAMPLES + 1, False)])
+def test_a_run_counts_unless_it_is_older_than_the_finished_jobs_that_count(finished: int, counts: bool) -> None:
+    run = run_for(500.0, Job("1", 1, "bert", "ada"))  # since 0.0, when the first of the others finished
+    waiting = JobState(Job("2", 1, "bert", "ada"), 2, 500.0)
+    times = RemainingTimes(learned(*[10.0] * finished), 500.0, [run])
+    assert any(seconds > 500.0 for seconds in draws(times, waiting, 2000)) == counts
 
 
 @pytest.mark.parametrize("seed", [0, 1])
