@@ -29,6 +29,8 @@ class Watched(LoomS):
         assert [job.id for job in kept.jobs] == [job.id for job in fresh.jobs]
         for column in ("seq", "submitted_at", "remaining_s", "worked_s", "rate", "gpus"):
             assert getattr(kept, column).tolist() == getattr(fresh, column).tolist(), column
+        assert kept.remaining_s.tolist() == [job.remaining(view.now) for job in kept.jobs]
+        assert kept.worked_s.tolist() == [job.worked(view.now) for job in kept.jobs]
         for at, name in enumerate(kept.class_of.tolist()):
             mine, other = kept.classes[name], fresh.classes[fresh.class_of[at]]
             assert (mine.shape, mine.profile, mine.held) == (other.shape, other.profile, other.held)

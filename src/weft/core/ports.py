@@ -74,6 +74,18 @@ class JobView(Protocol):
         """Solo seconds of work done per second; 0 while the job does not run."""
 
     @property
+    def rate_since(self) -> Seconds:
+        """When `rate`, `remaining_s` and `worked_s` were last set."""
+
+    @property
+    def remaining_s(self) -> float | None:
+        """The solo seconds of work that were left then; None: unknown. `remaining` has those of now."""
+
+    @property
+    def worked_s(self) -> float:
+        """The solo seconds of work that were done then; `worked` has those of now."""
+
+    @property
     def slots(self) -> Slots: ...
     @property
     def weave(self) -> tuple[JobId, ...]:

@@ -33,18 +33,18 @@ def all_alone(view: View, live: LiveJobs) -> list[tuple[int, ...]] | None:
 
 
 def choose_groups(
-    view: View, market: Market, running: Sequence[JobView], concentration: float, keep: float, gap_s: Seconds
+    view: View, market: Market, concentration: float, keep: float, gap_s: Seconds
 ) -> list[tuple[int, ...]]:
     """Return the groups that get GPUs, by the numbers of their jobs, those with the most GPUs first.
 
     A choice counts GPUs, and not where they are. If some of its groups do not fit the nodes, the next one has no more
-    groups of these shapes than fitted. `running`: the jobs that hold GPUs; `keep`: the bonus of a group that runs,
-    where only runs that move restart; `gap_s`: the time between two events."""
+    groups of these shapes than fitted. `keep`: the bonus of a group that runs, where only runs that move restart;
+    `gap_s`: the time between two events."""
     start_rate = 0.0
     if view.restarts_all:  # each event costs all members of a group their start-up times
         keep, start_rate = 0.0, 1.0 / max(gap_s, 1e-9)
     weights = Weights(view.gpus, concentration, start_rate)
-    fit, groups = _Fit(view, market.live.jobs), _running(market, running)
+    fit, groups = _Fit(view, market.live.jobs), _running(market.live)
     limits: dict[Shape, int] = {}
     for _ in range(MAX_PASSES):
         selection, trial = _select(market, weights, limits, keep, fit), view.trial()
@@ -100,12 +100,18 @@ def _merge_instead(selection: Selection, free: float) -> None:
         selection.split(free - sum(choice.bucket.gpus for choice in merged))
 
 
-def _running(market: Market, active: Sequence[JobView]) -> list[tuple[int, ...]]:
+def _running(live: LiveJobs) -> list[tuple[int, ...]]:
     """Return the groups that run now, by number: the members of each weave that have not ended."""
     found: dict[tuple[Slots, tuple[str, ...]], list[int]] = {}
-    for number, job in zip(market.live.rows([job.seq for job in active]).tolist(), active, strict=True):
-        if job.slots:
-            found.setdefault((job.slots, job.weave), []).append(number)
+    known: dict[tuple[int, int], list[int]] = {}
+    """By identity: most members of a weave have the same objects, and to hash these takes longer."""
+    for number, job in zip(live.active_rows.tolist(), live.active, strict=True):
+        slots, weave = job.slots, job.weave
+        members = known.get((id(slots), id(weave)))
+        if members is None and slots:
+            members = known[id(slots), id(weave)] = found.setdefault((slots, weave), [])
+        if members is not None:
+            members.append(number)
     return [tuple(each) for each in found.values()]
 
 

@@ -1,19 +1,20 @@
 """The live jobs as columns of numbers, kept from one plan to the next: a plan reads only the jobs that changed.
 
-A job that waits changes only by a fact that names it, or by one about all jobs. Jobs that run are read at every plan.
-Rows are in the order of submission, so that columns do not depend on what happened before.
+A job changes only by a fact that names it, by one about all jobs, or when it leaves its GPUs. The progress of jobs that
+run follows from their rates. Rows are in the order of submission, so that columns do not depend on what happened
+before.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from math import nan
+from math import inf, nan
 from typing import TYPE_CHECKING, Final
 
 from weft.core.ports import JobView, View
 from weft.core.resources.shapes import Shape
-from weft.model import Exited, Fact, JobId, JobSnapshot, Profile, Profiled, StateSnapshot
+from weft.model import Exited, Fact, JobId, JobSnapshot, Profile, Profiled, Rewoven, Seconds, Start, StateSnapshot, Stop
 from weft.weaving.candidates import weavable_profile
 from weft.weaving.groups import MAX_TABLES, GroupTable, GroupTables
 
@@ -26,6 +27,12 @@ if TYPE_CHECKING:
 
 MAX_IDLE_CLASSES: Final = 256
 """Classes without jobs are forgotten beyond this many."""
+ABOUT_ALL: Final = frozenset({Profiled, StateSnapshot})
+"""Facts that may change every row."""
+ABOUT_LENGTHS: Final = frozenset({Exited, JobSnapshot})
+"""Facts after which the lengths of all jobs are estimated again."""
+UNREAD: Final = frozenset({Start, Stop, Rewoven})
+"""Facts that name a job and change nothing of its row."""
 
 
 @dataclass(eq=False)
@@ -46,12 +53,22 @@ class LiveJobs:
     """The jobs that wait or run, numbered by row, and what a plan needs to know of each."""
 
     jobs: list[JobView] = field(default_factory=list)
+    active: list[JobView] = field(default_factory=list)
+    """The jobs that hold GPUs, in the order in which they started."""
+    active_rows: Indices = field(init=False)
+    remaining_s: Numbers = field(init=False)
+    """The solo seconds of work left; infinite where unknown."""
+    worked_s: Numbers = field(init=False)
+    class_of: Indices = field(init=False)
+    """The number of each job's class."""
     without_gpus: list[JobView] = field(default_factory=list)
     """Jobs that wait or run and need no GPUs; they have no rows."""
     classes: list[JobClass] = field(default_factory=list)
     _columns: NDArray[np.float64] | None = None
     """The rows of `_read`, one column per job."""
     _known: set[JobView] = field(default_factory=set)
+    """The jobs of the last plan."""
+    _known_without_gpus: set[JobView] = field(default_factory=set)
     _changed: set[JobId] = field(default_factory=set)
     _class_by_id: dict[tuple[int, int], JobClass] = field(default_factory=dict)
     _class_by_value: dict[tuple[Shape, Profile | None], JobClass] = field(default_factory=dict)
@@ -67,33 +84,18 @@ class LiveJobs:
         return self._column(1)
 
     @property
-    def remaining_s(self) -> Numbers:
-        """The solo seconds of work left; infinite where unknown."""
-        return self._column(2)
-
-    @property
-    def worked_s(self) -> Numbers:
-        return self._column(3)
-
-    @property
     def rate(self) -> Numbers:
         return self._column(4)
 
     @property
     def gpus(self) -> Numbers:
-        return self._column(5)
+        return self._column(6)
 
     @property
     def estimate_s(self) -> Numbers:
         """The estimated seconds left of jobs of unknown length; not a number where they are to be estimated again. A
         policy keeps them here: those of waiting jobs last until a job ends."""
-        return self._column(7)
-
-    @property
-    def class_of(self) -> Indices:
-        import numpy as np
-
-        return self._column(6).astype(np.intp)
+        return self._column(8)
 
     def _column(self, number: int) -> Numbers:
         found: Numbers = self._table[number]
@@ -106,46 +108,72 @@ class LiveJobs:
 
     def observe(self, fact: Fact) -> None:
         """Mark the job that a fact names as changed."""
+        kind = type(fact)
+        if kind in UNREAD:
+            return
         named = getattr(fact, "job", None)
         if isinstance(named, str):
             self._changed.add(named)
         elif named is not None:
             self._changed.add(named.id)
-        if isinstance(fact, Profiled | StateSnapshot):
+        if kind in ABOUT_ALL:
             self._forget()
-        elif isinstance(fact, Exited | JobSnapshot) and self._columns is not None:
+        elif kind in ABOUT_LENGTHS and self._columns is not None:
             self.estimate_s.fill(nan)
 
-    def refresh(self, view: View) -> list[JobView]:
-        """Bring the rows up to date; return the jobs that hold GPUs."""
-        import numpy as np
-
+    def refresh(self, view: View) -> None:
+        """Bring the rows up to date."""
         waiting, active = list(view.waiting), list(view.active)
         current = set(waiting)  # thousands of jobs: each copy of a set would cost as much as the choice of a few groups
         current.update(active)
-        self.without_gpus = [job for job in waiting if not job.gpus] + [job for job in active if not job.gpus]
-        if self.without_gpus:
-            current.difference_update(self.without_gpus)
-            active = [job for job in active if job.gpus]
-        if self._columns is None or len(self.classes) > MAX_IDLE_CLASSES + len(current):
+        changed = [job for name in self._changed if (job := _find(view, name)) in current]
+        changed += set(self.active).difference(active).intersection(current)
+        self._changed.clear()
+        if self._is_outdated(changed, len(current)):
             self._forget()
-            self._columns = np.empty((8, 0))
+        self._exchange(view, current, changed)
+        self.without_gpus = []
+        if self._known_without_gpus:
+            self.without_gpus = [job for job in (*waiting, *active) if not job.gpus]
+            active = [job for job in active if job.gpus]
+        self.active, self.active_rows = active, self.rows([job.seq for job in active])
+        self.estimate_s[self.active_rows] = nan
+        self._advance(view.now)
+
+    def _is_outdated(self, changed: Iterable[JobView], jobs: int) -> bool:
+        """Return whether to read all jobs again: too many classes have no jobs, or a job got its first GPU."""
+        without = self._known_without_gpus
+        return len(self.classes) > MAX_IDLE_CLASSES + jobs or any(
+            bool(job.gpus) == (job in without) for job in changed if job in self._known
+        )
+
+    def _exchange(self, view: View, current: set[JobView], changed: Iterable[JobView]) -> None:
+        """Remove the rows of jobs that are gone, insert those of new jobs, and read the changed ones again."""
+        import numpy as np
+
+        if self._columns is None:
+            self._columns = np.empty((9, 0))
+        without = self._known_without_gpus
         gone = self._known - current
         new = current - self._known if len(current) > len(self._known) - len(gone) else set[JobView]()
         if gone:
-            self._remove([job.seq for job in gone])
+            self._remove([job.seq for job in gone if job not in without])
+            without -= gone
         if new:
-            self._insert(view, sorted(new, key=lambda job: job.seq))
-        if self._changed:
-            changed = [job for name in self._changed if (job := _find(view, name)) in current and job not in new]
-            self._read_again(view, changed)
-            self._changed.clear()
-        if active:
-            rows, now = self.rows([job.seq for job in active]), view.now
-            self._columns[2:5, rows] = np.array([(job.remaining(now), job.worked(now), job.rate) for job in active]).T
-            self.estimate_s[rows] = nan
+            without.update([job for job in new if not job.gpus])
+            self._insert(view, sorted([job for job in new if job.gpus], key=lambda job: job.seq))
+        self._read_again(view, [job for job in changed if job not in new and job.gpus])
         self._known = current
-        return active
+
+    def _advance(self, now: Seconds) -> None:
+        """Compute what the jobs have done by now, and have left, as `JobView` does."""
+        import numpy as np
+
+        left_s, worked_s, rate, since = self._table[2:6]
+        done_s = rate * (now - since)
+        self.worked_s = worked_s + done_s
+        self.remaining_s = np.where(rate != 0, np.maximum(left_s - done_s, 0.0), left_s)
+        self.class_of = self._column(7).astype(np.intp)
 
     def _read_again(self, view: View, changed: Sequence[JobView]) -> None:
         if changed:
@@ -175,6 +203,7 @@ class LiveJobs:
         self.classes.clear()
         self._columns = None
         self._known = set()
+        self._known_without_gpus.clear()
         self._class_by_id.clear()
         self._class_by_value.clear()
         self._tables.clear()
@@ -182,6 +211,8 @@ class LiveJobs:
     def _remove(self, seqs: Sequence[int]) -> None:
         import numpy as np
 
+        if not seqs:
+            return
         rows = self.rows(seqs)
         for row in sorted(rows.tolist(), reverse=True):
             del self.jobs[row]
@@ -190,6 +221,8 @@ class LiveJobs:
     def _insert(self, view: View, new: Sequence[JobView]) -> None:
         import numpy as np
 
+        if not new:
+            return
         read = self._read(view, new)
         if not self.jobs or new[0].seq > self.jobs[-1].seq:
             self.jobs += new
@@ -201,10 +234,9 @@ class LiveJobs:
     def _read(self, view: View, jobs: Iterable[JobView]) -> Numbers:
         import numpy as np
 
-        now = view.now
         return np.array([
-            (job.seq, job.submitted_at, job.remaining(now), job.worked(now), job.rate, job.gpus,
-             self._class(view, job).number, nan)
+            (job.seq, job.submitted_at, inf if job.remaining_s is None else job.remaining_s, job.worked_s, job.rate,
+             job.rate_since, job.gpus, self._class(view, job).number, nan)
             for job in jobs
         ]).T  # fmt: skip
 

@@ -6,12 +6,12 @@ jobs behind it (`weaving.valuation`). The densest groups get the GPUs (`weaving.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 
-from weft.core.ports import Ask, JobView, Replanner, View
+from weft.core.ports import Ask, Replanner, View
 from weft.model import Fact, Seconds
 from weft.weaving.candidates import joint_ask
 from weft.weaving.choice import all_alone, choose_groups
@@ -106,17 +106,17 @@ class Loom(Replanner):
 
     def rank(self, view: View) -> Iterable[Ask]:
         live: LiveJobs = view.memo.live
-        active = live.refresh(view)
+        live.refresh(view)
         asks = [joint_ask(view, [job], None) for job in live.without_gpus]
         jobs = live.jobs
         if not jobs:
             return asks
         self._urgent_at.clear()
-        chosen = all_alone(view, live) or self._choose(view, active)
+        chosen = all_alone(view, live) or self._choose(view)
         pace = self.pace if self.turns == "slots" else None
         return asks + [joint_ask(view, [jobs[number] for number in group], pace) for group in chosen]
 
-    def _choose(self, view: View, active: Sequence[JobView]) -> list[tuple[int, ...]]:
+    def _choose(self, view: View) -> list[tuple[int, ...]]:
         """Return the groups that get GPUs, by the numbers of their jobs."""
         live: LiveJobs = view.memo.live
         left_s = self.expect_left_s(view, live)
@@ -124,7 +124,7 @@ class Loom(Replanner):
         market = open_market(live, left_s, self._tables, guard)
         if market.urgent_in_s is not None:
             self._urgent_at[view.now] = view.now + market.urgent_in_s
-        return choose_groups(view, market, active, self.concentration, self.keep, view.memo.learned.gap_s)
+        return choose_groups(view, market, self.concentration, self.keep, view.memo.learned.gap_s)
 
     def wake_at(self, view: View) -> Seconds | None:
         """Return when the next job gets so slow that it comes first."""
