@@ -16,7 +16,7 @@ from weft.core.planning.view import ClusterView
 from weft.core.ports import Ask, Placement, Policy, Replanner
 from weft.core.queue.cursors import QueueCursor, StreamCursor
 from weft.core.queue.order import Order
-from weft.core.queue.protection import Protection
+from weft.core.queue.protection import UNPROTECTED, Protection
 from weft.core.state.job import JobState
 from weft.core.state.state import State
 from weft.model import JobId, Planned, Seconds
@@ -88,7 +88,11 @@ class Context:
 
     def fixed_runs(self, asks: Sequence[Ask]) -> Iterator[set[JobId]]:  # noqa: ARG002
         """Yield sets of runs that a layout must leave in place; `accepts` says whether the next set is needed."""
-        yield {job.id for job in self.state.active.values() if self.protection.until(job) > self.state.now}
+        protected: set[JobId] = set()
+        if self.protection is not UNPROTECTED:
+            runs, now = self.state.active.values(), self.state.now
+            protected = {job.id for job in runs if self.protection.until(job) > now}
+        yield protected
 
     def accepts(self, staying: Iterable[tuple[Sequence[JobState], float]]) -> bool:  # noqa: ARG002
         """Return whether a layout may leave only these jobs with GPUs; a weave comes with its number of GPUs."""

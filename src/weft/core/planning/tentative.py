@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from weft.core.ports import Placement
@@ -79,6 +80,8 @@ class TentativeCluster:
 
     def _choose_counted(self) -> None:
         """Choose the lowest GPUs for all parts that were only counted."""
+        if not self._counted:
+            return
         for shape, parts in self._counted:
             slots = tuple([(self._real.nodes[node].node.id, self._pick(node, count)) for node, count in parts])
             self._taken_slots.append((shape, slots))
@@ -92,16 +95,16 @@ class TentativeCluster:
             self._full.hold(TentativeRun(shape, slots), slots)
             return
         for node_id, gpus in slots:
-            node = self._real.by_id[node_id].index
-            self._free.change(node, -sum(not self._taken[node] >> gpu & 1 for gpu in gpus))
-            for gpu in gpus:
-                self._taken[node] |= 1 << gpu
+            node, wanted = self._real.by_id[node_id].index, bit_set(gpus)
+            taken = self._taken[node]
+            self._taken[node] = taken | wanted
+            self._free.change(node, -(wanted & ~taken).bit_count())
 
     def vacant(self, slots: Slots) -> bool:
         """Return whether none of these whole GPUs is taken."""
         self._choose_counted()
-        nodes = self._real.by_id
-        return not any(self._taken[nodes[node].index] >> gpu & 1 for node, gpus in slots for gpu in gpus)
+        nodes, taken = self._real.by_id, self._taken
+        return not any(taken[nodes[node].index] & bit_set(gpus) for node, gpus in slots)
 
     def resources(self) -> ClusterResources:
         """Return all nodes with their holders."""
@@ -116,8 +119,7 @@ class TentativeCluster:
         """Choose and take the lowest GPUs of a node that are not taken."""
         idle = (1 << self._free.size[node]) - 1 & ~self._taken[node]
         gpus = lowest(idle, count) or ()
-        for gpu in gpus:
-            self._taken[node] |= 1 << gpu
+        self._taken[node] |= bit_set(gpus)
         return gpus
 
     def _allocate_with_holders(self, shape: Shape) -> Slots | None:
@@ -127,6 +129,14 @@ class TentativeCluster:
         if slots is not None:
             self.keep(shape, slots)
         return slots
+
+
+def bit_set(gpus: Iterable[int]) -> int:
+    """Return a set of GPUs as bits."""
+    found = 0
+    for gpu in gpus:
+        found |= 1 << gpu
+    return found
 
 
 def slots_of(resources: ClusterResources, shape: Shape, parts: Parts, placement: Placement) -> Slots | None:

@@ -6,10 +6,10 @@ that is not enough, the asks for fewer GPUs give up theirs first.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
+from operator import itemgetter
 
 from weft.core.planning.tentative import TentativeCluster
 from weft.core.ports import Placement
@@ -102,10 +102,12 @@ def lay_out(
 
 def _fix_runs(state: State, wishes: Sequence[Wish], protected: set[JobId]) -> Layout:
     """Find the runs that must not move. A wish goes where its only such run is; a wish that cannot is dropped."""
-    wish_of = {job.id: wish for wish in wishes for job in wish.jobs}
     fixed_on: dict[Slots, list[JobState]] = {}
     frozen: set[JobId] = set()
     any_blocked = any(host.closures or host.occupants for host in state.resources.nodes)
+    if not protected and not any_blocked:
+        return Layout(list(wishes))
+    wish_of = {job.id: wish for wish in wishes for job in wish.jobs}
     for job in state.active.values():
         if job.releasing or job.job.replica is not None:
             continue  # replicas have their GPUs in the empty cluster already
@@ -171,8 +173,12 @@ def _stay(cluster: LayoutCluster, wishes: Iterable[Wish]) -> None:
     places: list[tuple[int, int, Slots, Wish]] = []
     for at, wish in enumerate(wishes):
         if wish.slots is None and wish.anchor is None:
-            held = Counter(job.slots for job in wish.jobs if job.active and not job.releasing)
+            held: dict[Slots, int] = {}
+            for job in wish.jobs:
+                if job.active and not job.releasing:
+                    slots = job.slots
+                    held[slots] = held.get(slots, 0) + 1
             places += [(-count, at, slots, wish) for slots, count in held.items()]
-    for _, _, slots, wish in sorted(places, key=lambda place: place[:2]):
+    for _, _, slots, wish in sorted(places, key=itemgetter(0, 1)):
         if wish.slots is None and cluster.try_keep(wish.shape, slots):
             wish.slots = slots

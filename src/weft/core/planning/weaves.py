@@ -46,7 +46,7 @@ class WeavePlanner(AskPlanner):
         state = self.context.state
         jobs = [jobs_of(state, ask) for ask in asks]
         return [
-            Wish(each, ask_shape(state, ask, each), ask.share, _weave(each))
+            Wish(each, ask_shape(state, ask, each), ask.share, _weave(ask.jobs, each))
             for ask, each in zip(asks, jobs, strict=True)
         ]
 
@@ -54,13 +54,15 @@ class WeavePlanner(AskPlanner):
         """Stop the runs that are to run elsewhere, and the runs that are in the way of others; worst first."""
         state = self.context.state
         wish_of = {job.id: wish for wish in layout.wishes for job in wish.jobs}
-        claimed = {gpu for wish in layout.wishes for gpu in _gpus(wish.slots or ())}
+        claimed: set[tuple[NodeId, int]] | None = None
         stops: list[tuple[JobState, StopReason]] = []
         for job in state.active.values():
             if job.releasing or job.id in layout.fixed or job.job.replica is not None:
                 continue
             wish = wish_of.get(job.id)
             if wish is None:
+                if claimed is None:
+                    claimed = {gpu for wish in layout.wishes for gpu in _gpus(wish.slots or ())}
                 if not claimed.isdisjoint(_gpus(job.slots)):
                     stops.append((job, "preempted"))
             elif wish.slots != job.slots:
@@ -121,15 +123,16 @@ class WeavePlanner(AskPlanner):
         )
 
 
-def _weave(jobs: tuple[JobState, ...]) -> tuple[JobId, ...]:
+def _weave(ids: tuple[JobId, ...], jobs: tuple[JobState, ...]) -> tuple[JobId, ...]:
     """Return the weave of these jobs, as decisions name it: in the order of the ask, which is that of their places.
     A weave that runs keeps its places."""
-    ids = tuple([job.id for job in jobs])
     if len(ids) == 1:
         return ()
-    wanted = set(ids)
-    running = (job.weave for job in jobs if job.active and not job.releasing and set(job.weave) == wanted)
-    return next(running, ids)
+    for job in jobs:
+        weave = job.weave
+        if len(weave) == len(ids) and (weave == ids or set(weave) == set(ids)) and job.active and not job.releasing:
+            return weave
+    return ids
 
 
 def _staying(state: State, layout: Layout) -> Iterator[tuple[Sequence[JobState], float]]:
