@@ -67,6 +67,8 @@ class _Corners:
     inverses: list[Numbers] = field(default_factory=list)
     """For each corner, the matrix that takes work to its coordinates in the cone."""
     prices: list[Numbers] = field(default_factory=list)
+    _stack: Numbers | None = None
+    """All inverses; None: one was added since."""
 
     def price(self, work: Numbers) -> Numbers:
         """Return the valid prices that make the work dearest."""
@@ -74,7 +76,9 @@ class _Corners:
 
         work = work / work.max()
         if self.inverses:
-            inside = np.flatnonzero((np.array(self.inverses) @ work).min(axis=1) > INSIDE)
+            if self._stack is None:
+                self._stack = np.array(self.inverses)
+            inside = np.flatnonzero((self._stack @ work).min(axis=1) > INSIDE)
             if len(inside):
                 return self.prices[int(inside[0])]
         corner = maximise(work, self.rates, np.ones(len(self.rates)))
@@ -83,6 +87,7 @@ class _Corners:
         if len(self.inverses) < MAX_CORNERS and np.linalg.cond(tight) < MAX_CONDITION:
             self.inverses.append(np.asarray(np.linalg.inv(tight.T), dtype=np.float64))
             self.prices.append(prices)
+            self._stack = None
         return prices
 
 
