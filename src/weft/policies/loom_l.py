@@ -34,7 +34,7 @@ class LoomL(Loom):
         return SoloService()
 
     def expect_left_s(self, view: View, live: LiveJobs) -> Numbers:
-        return expected_left_s(view.memo.learned.finished, live.gpus, live.worked_s)
+        return expected_left_s(view.memo.learned.finished, *live.gpu_counts, live.worked_s)
 
     def least_lengths_s(self, view: View, live: LiveJobs, left_s: Numbers) -> Numbers:
-        return least_lengths_s(view.memo.learned, live.gpus, live.worked_s)
+        return least_lengths_s(view.memo.learned, *live.gpu_counts, live.worked_s)

@@ -7,7 +7,9 @@ all GPU counts, and that one towards a constant.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import TYPE_CHECKING, Final
 
 from weft.model import Edited, Exited, Fact, Job, JobId, JobSnapshot, Progressed, Started, Submitted
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Numbers = NDArray[np.float64]
+    Indices = NDArray[np.intp]
 
 FIRST_BIN_S: Final = 1200.0
 BINS: Final = 16
@@ -31,6 +34,8 @@ SHORT_PART: Final = 0.1
 OCTAVES: Final = 32
 MIN_SHORT_S: Final = 64.0
 """No job is taken to be shorter than this."""
+READ: Final = frozenset({Submitted, Edited, JobSnapshot, Started, Progressed, Exited})
+"""The facts that change what is known of jobs' work, and of the time between events."""
 GENERAL_JOBS: Final = 5.0
 """The number of jobs that the hazard over all GPU counts counts for, in that of one GPU count."""
 
@@ -70,6 +75,8 @@ class SoloService:
         return self.gaps.gap_s
 
     def apply(self, fact: Fact) -> None:
+        if type(fact) not in READ:
+            return
         self.gaps.apply(fact)
         if isinstance(fact, Submitted | Edited):
             self._work[fact.job.id] = _Work(fact.job.gpus, _declared_s(fact.job))
@@ -123,32 +130,41 @@ def bin_of(work_s: float) -> int:
     return min(max(int(work_s / FIRST_BIN_S).bit_length(), 0), BINS - 1)
 
 
-def least_lengths_s(learned: SoloService, gpus: Numbers, worked_s: Numbers) -> Numbers:
+def least_lengths_s(learned: SoloService, counts: Sequence[int], which: Indices, worked_s: Numbers) -> Numbers:
     """Return, for each live job, the work that it has in total if it is a short one: a job that has done as much ends
-    before its work doubles."""
+    before its work doubles. `which` has the place of each job's GPU count in `counts`."""
     import numpy as np
 
-    counts, which = np.unique(gpus, return_inverse=True)
-    short_s = np.array([learned.short_s(int(count)) for count in counts])[which]
-    return np.asarray(np.maximum(short_s, 2.0 ** np.frexp(worked_s)[1]))
+    short_s = np.array([learned.short_s(count) for count in counts])[which]
+    return np.asarray(np.maximum(short_s, np.ldexp(1.0, np.frexp(worked_s)[1])))
 
 
-def expected_left_s(finished: dict[int, list[int]], gpus: Numbers, worked_s: Numbers) -> Numbers:
-    """Return, for each live job, its inverse Gittins index: the least work per chance to end, over all spans ahead."""
+@cache
+def _bins() -> tuple[Numbers, Numbers]:
+    """Return the starts and the widths of the bins."""
     import numpy as np
 
+    doubling = FIRST_BIN_S * 2.0 ** np.arange(BINS - 1)
+    return np.concatenate(([0.0], doubling)), np.concatenate(([FIRST_BIN_S], doubling))
+
+
+def expected_left_s(
+    finished: dict[int, list[int]], counts: Sequence[int], which: Indices, worked_s: Numbers
+) -> Numbers:
+    """Return, for each live job, its inverse Gittins index: the least work per chance to end, over all spans ahead.
+    `which` has the place of each job's GPU count in `counts`."""
+    import numpy as np
+
+    starts, widths = _bins()
     bins = np.minimum(np.frexp(np.floor(worked_s / FIRST_BIN_S))[1], BINS - 1)
-    starts = np.concatenate(([0.0], FIRST_BIN_S * 2.0 ** np.arange(BINS - 1)))
-    widths = np.concatenate(([FIRST_BIN_S], FIRST_BIN_S * 2.0 ** np.arange(BINS - 1)))
     part = np.minimum((worked_s - starts[bins]) / widths[bins], 1.0)
-    counts, which = np.unique(gpus, return_inverse=True)
     cells, size = which * BINS + bins, len(counts) * BINS
     live = np.bincount(cells, minlength=size).reshape(-1, BINS)
     parts: Numbers = np.bincount(cells, weights=part, minlength=size).reshape(-1, BINS).astype(np.float64)
     general = sum((np.array(each) for each in finished.values()), np.zeros(BINS))
     prior = _hazards(general, live.sum(axis=0), parts.sum(axis=0), np.full(BINS, PRIOR), PRIOR_JOBS)
-    done = np.array([finished.get(int(count), [0] * BINS) for count in counts], dtype=float)
-    return _inverse_gittins(_hazards(done, live, parts, prior, GENERAL_JOBS), widths)[which, bins]
+    done = np.array([finished.get(count, [0] * BINS) for count in counts], dtype=float)
+    return np.asarray(_inverse_gittins(_hazards(done, live, parts, prior, GENERAL_JOBS), widths).ravel()[cells])
 
 
 def _hazards(finished: Numbers, live: NDArray[np.int_], parts: Numbers, prior: Numbers, strength: float) -> Numbers:

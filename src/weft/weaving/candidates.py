@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from heapq import heapify, heappop, heappush
+from operator import attrgetter
 
 from weft.core.ports import Ask, JobView, View
-from weft.core.resources.shapes import Shape, member_shape, shape_of_weave
+from weft.core.resources.shapes import Shape, joint_shape
 from weft.model import WHOLE, Profile
 from weft.weaving.grouping import Group, Weaver
 from weft.weaving.pace import Pace
@@ -56,15 +57,12 @@ def gpus_of(weave: Weave) -> int:
 
 def shape_of(view: View, weave: Weave) -> Shape:
     """Return what the members need together."""
-    return joint_shape(view, [job for _, job in weave.members])
+    return together(view, [job for _, job in weave.members])
 
 
-def joint_shape(view: View, jobs: Sequence[JobView]) -> Shape:
-    """Return what these jobs need together, on one set of GPUs."""
-    if len(jobs) == 1:
-        return jobs[0].shape
-    shapes = [member_shape(job.shape, job.measured_mb, view.profile(job)) for job in jobs]
-    return shape_of_weave(shapes, WHOLE, jobs[0].job.where)
+def together(view: View, jobs: Sequence[JobView]) -> Shape:
+    """Return what these jobs need together; a single job needs its own share of its GPUs."""
+    return jobs[0].shape if len(jobs) == 1 else joint_shape(jobs, WHOLE, view.profile)
 
 
 def ask_of(view: View, weave: Weave, pace: Pace | Rates | None) -> Ask:
@@ -76,7 +74,7 @@ def joint_ask(view: View, members: Sequence[JobView], pace: Pace | Rates | None)
     """Return the ask for these jobs on one set of GPUs."""
     if len(members) == 1:
         return Ask((members[0].id,), members[0].gpus, members[0].wanted_share)
-    jobs = sorted(members, key=lambda job: job.id)
+    jobs = sorted(members, key=attrgetter("id"))
     if pace is not None:
         profiles = [profile for job in jobs if (profile := view.profile(job)) is not None]
         if len(profiles) == len(jobs):

@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from weft.core.ports import JobView, Trial, View
+from weft.core.ports import Trial, View
 from weft.core.resources.shapes import Shape
 from weft.model import Seconds, Slots
-from weft.weaving.candidates import joint_shape
+from weft.weaving.candidates import together
 from weft.weaving.live_jobs import LiveJobs
 from weft.weaving.merging import Merger, total_worth
 from weft.weaving.selection import Bucket, Selection, Weights
@@ -44,7 +44,7 @@ def choose_groups(
     if view.restarts_all:  # each event costs all members of a group their start-up times
         keep, start_rate = 0.0, 1.0 / max(gap_s, 1e-9)
     weights = Weights(view.gpus, concentration, start_rate)
-    fit, groups = _Fit(view, market.live.jobs), _running(market.live)
+    fit, groups = _Fit(view, market.live), _running(market.live)
     limits: dict[Shape, int] = {}
     for _ in range(MAX_PASSES):
         selection, trial = _select(market, weights, limits, keep, fit), view.trial()
@@ -64,11 +64,8 @@ def choose_groups(
 def _select(market: Market, weights: Weights, limits: Mapping[Shape, int], keep: float, fit: _Fit) -> Selection:
     """Return a selection among all jobs, with none chosen yet."""
     buckets = market.buckets(weights, limits)
-    jobs, classes, class_of = market.live.jobs, market.live.classes, market.class_of
-    return Selection(
-        list(buckets.values()), lambda job: buckets[jobs[job].shape], lambda job: classes[class_of.item(job)].kind,
-        keep, fit,
-    )  # fmt: skip
+    jobs = market.live.jobs
+    return Selection(list(buckets.values()), lambda job: buckets[jobs[job].shape], market.kinds().item, keep, fit)
 
 
 def _fill_up(
@@ -118,8 +115,9 @@ def _running(live: LiveJobs) -> list[tuple[int, ...]]:
 class _Fit:
     """Tests whether the members of a weave fit together on empty GPUs: their memory, CPUs and RAM add up."""
 
-    def __init__(self, view: View, jobs: Sequence[JobView]) -> None:
-        self._view, self._jobs = view, jobs
+    def __init__(self, view: View, live: LiveJobs) -> None:
+        self._view, self._jobs = view, live.jobs
+        self._has_figures = live.has_figures
         self._known: dict[Shape, bool] = {}
         self._shapes: dict[tuple[int, ...], Shape] = {}
 
@@ -132,7 +130,10 @@ class _Fit:
         return self._known[shape]
 
     def shape(self, group: tuple[int, ...]) -> Shape:
+        first = self._jobs[group[0]].shape
+        if first.plain and not self._has_figures:
+            return first
         found = self._shapes.get(group)
         if found is None:
-            found = self._shapes[group] = joint_shape(self._view, [self._jobs[number] for number in group])
+            found = self._shapes[group] = together(self._view, [self._jobs[number] for number in group])
         return found

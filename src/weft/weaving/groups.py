@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import combinations_with_replacement
 from math import exp, log
 from typing import TYPE_CHECKING, Final
@@ -40,6 +40,13 @@ MAX_TABLES: Final = 512
 """The number of tables that are kept: those used last. A table of 8 kinds takes 0.2 MB."""
 MAX_RATES: Final = 100_000
 """The most groups whose rates are remembered."""
+
+
+MAX_SEATS: Final = 4096
+"""The most groups of a table whose seats are remembered."""
+
+Seats = tuple[int, tuple[tuple[int, float], ...]]
+"""The row of a group in its table, and its members as in that row: the place of each among given jobs, and its rate."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,8 +102,8 @@ class GroupTable:
 
     @cached_property
     def _members(self) -> list[tuple[tuple[int, float], ...]]:
-        rows = zip(self.columns.tolist(), self.rates.tolist(), strict=True)
-        return [tuple([(c, r) for c, r in zip(*row, strict=True) if c < self.none]) for row in rows]
+        rows, none = zip(self.columns.tolist(), self.rates.tolist(), strict=True), self.none
+        return [tuple([(c, r) for c, r in zip(*row, strict=True) if c < none]) for row in rows]
 
     @cached_property
     def _rows(self) -> dict[tuple[int, ...], int]:
@@ -112,8 +119,26 @@ class GroupTable:
         return len(self.kinds) * PACKING
 
     def row_of(self, kinds: Iterable[int]) -> int | None:
-        """Return the group with members of these kinds; None if it does not pay."""
-        return self._rows.get(tuple(sorted(kinds)))
+        """Return the group with members of these kinds, the lowest first; None if it does not pay."""
+        return self._rows.get(tuple(kinds))
+
+    @cached_property
+    def _seats(self) -> dict[tuple[int, ...], Seats | None]:
+        return {}
+
+    def seats(self, kinds: tuple[int, ...]) -> Seats | None:
+        """Return the group with members of these kinds, in any order; None if it does not pay."""
+        try:
+            return self._seats[kinds]
+        except KeyError:
+            if len(self._seats) >= MAX_SEATS:
+                self._seats.clear()
+        places = sorted(range(len(kinds)), key=kinds.__getitem__)  # members of one kind stay in order
+        row, found = self.row_of([kinds[place] for place in places]), None
+        if row is not None:
+            found = row, tuple([(place, rate) for place, (_, rate) in zip(places, self._members[row], strict=True)])
+        self._seats[kinds] = found
+        return found
 
 
 class GroupRates:
@@ -122,7 +147,7 @@ class GroupRates:
     def __init__(self, pace: Pace | Rates) -> None:
         self._pace = pace
         self._numbers: dict[Profile, int] = {}
-        self._known: dict[tuple[int, ...], list[float]] = {}
+        self._known: dict[tuple[int, ...], list[float] | None] = {}
         self._least_total = LEAST_TOTAL if isinstance(pace, Rates) else 1.0
 
     def numbers(self, profiles: Sequence[Profile | None]) -> list[int]:
@@ -134,36 +159,48 @@ class GroupRates:
 
     def of(self, key: tuple[int, ...], profiles: Sequence[Profile]) -> list[float] | None:
         """Return the rates of these profiles, which have these numbers, together; None if the group does not pay."""
-        found = self._known.get(key)
-        if found is None:
+        if key not in self._known:
             times = self._pace.iterations_s if len(profiles) <= EXACT_MEMBERS else self._pace.estimated_iterations_s
             found = [p.iteration_s / max(time, 1e-12) for p, time in zip(profiles, times(profiles), strict=True)]
-            self._known[key] = found
-        return found if len(found) == 1 or sum(found) >= self._least_total else None
+            self._known[key] = found if len(found) == 1 or sum(found) >= self._least_total else None
+        return self._known[key]
+
+
+@lru_cache(maxsize=64)
+def _all_groups(kinds: int, woven: tuple[int, ...]) -> list[tuple[tuple[int, ...], list[int]]]:
+    """Return all groups of this many kinds of jobs, of which some are woven: the kinds of the members of each group,
+    and their columns."""
+    none = kinds * PACKING
+    return [
+        (
+            group,
+            [
+                *[at * PACKING + group[:place].count(at) for place, at in enumerate(group)],
+                *[none] * (PACKING - members),
+            ],
+        )
+        for members in range(1, PACKING + 1)
+        for group in combinations_with_replacement(woven if members > 1 else range(kinds), members)
+    ]
 
 
 def build_table(kinds: Sequence[Profile | None], rates: GroupRates) -> GroupTable:
     """Return the table of all groups that pay: those whose members do more together than in turn."""
     import numpy as np
 
-    none = len(kinds) * PACKING
     columns: list[list[int]] = []
     found: list[list[float]] = []
     starts: list[float] = []
     numbers = rates.numbers(kinds)
-    woven = [at for at, profile in enumerate(kinds) if profile is not None]
-    for members in range(1, PACKING + 1):
-        for group in combinations_with_replacement(woven if members > 1 else range(len(kinds)), members):
-            profiles = [profile for at in group if (profile := kinds[at]) is not None]
-            each = rates.of(tuple([numbers[at] for at in group]), profiles) if profiles else [1.0]
-            if each is None:
-                continue
-            columns.append([
-                *[at * PACKING + group[:place].count(at) for place, at in enumerate(group)],
-                *[none] * (PACKING - members),
-            ])  # fmt: skip
-            found.append([*each, *[0.0] * (PACKING - members)])
-            starts.append(sum([profile.start_s for profile in profiles]))
+    woven = tuple([at for at, profile in enumerate(kinds) if profile is not None])
+    for group, places in _all_groups(len(kinds), woven):
+        profiles = [profile for at in group if (profile := kinds[at]) is not None]
+        each = rates.of(tuple([numbers[at] for at in group]), profiles) if profiles else [1.0]
+        if each is None:
+            continue
+        columns.append(places)
+        found.append([*each, *[0.0] * (PACKING - len(group))])
+        starts.append(sum([profile.start_s for profile in profiles]))
     return GroupTable(tuple(kinds), np.array(columns, dtype=np.intp), np.array(found), np.array(starts))
 
 

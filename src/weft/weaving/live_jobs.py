@@ -14,7 +14,21 @@ from typing import TYPE_CHECKING, Final
 
 from weft.core.ports import JobView, View
 from weft.core.resources.shapes import Shape
-from weft.model import Exited, Fact, JobId, JobSnapshot, Profile, Profiled, Rewoven, Seconds, Start, StateSnapshot, Stop
+from weft.model import (
+    Exited,
+    Fact,
+    JobId,
+    JobSnapshot,
+    Profile,
+    Profiled,
+    Progressed,
+    Rewoven,
+    Seconds,
+    Start,
+    Started,
+    StateSnapshot,
+    Stop,
+)
 from weft.weaving.candidates import weavable_profile
 from weft.weaving.groups import MAX_TABLES, GroupTable, GroupTables
 
@@ -29,6 +43,8 @@ MAX_IDLE_CLASSES: Final = 256
 """Classes without jobs are forgotten beyond this many."""
 ABOUT_ALL: Final = frozenset({Profiled, StateSnapshot})
 """Facts that may change every row."""
+ABOUT_PROGRESS: Final = frozenset({Started, Progressed})
+"""Facts that change nothing of a job but its progress."""
 ABOUT_LENGTHS: Final = frozenset({Exited, JobSnapshot})
 """Facts after which the lengths of all jobs are estimated again."""
 UNREAD: Final = frozenset({Start, Stop, Rewoven})
@@ -70,6 +86,7 @@ class LiveJobs:
     """The jobs of the last plan."""
     _known_without_gpus: set[JobView] = field(default_factory=set)
     _changed: set[JobId] = field(default_factory=set)
+    _progressed: set[JobId] = field(default_factory=set)
     _class_by_id: dict[tuple[int, int], JobClass] = field(default_factory=dict)
     _class_by_value: dict[tuple[Shape, Profile | None], JobClass] = field(default_factory=dict)
     _tables: dict[tuple[int, ...], tuple[GroupTable, list[int]]] = field(default_factory=dict)
@@ -88,8 +105,17 @@ class LiveJobs:
         return self._column(4)
 
     @property
-    def gpus(self) -> Numbers:
-        return self._column(6)
+    def gpu_counts(self) -> tuple[list[int], Indices]:
+        """The numbers of GPUs that jobs need, and for each job the place of its number among them."""
+        import numpy as np
+
+        counts, which = np.unique([each.shape.gpus for each in self.classes], return_inverse=True)
+        return counts.tolist(), which[self.class_of]
+
+    @property
+    def has_figures(self) -> bool:
+        """True if more memory was measured for some jobs, or is known from their profiles, than counts alone."""
+        return bool(self._column(6).any()) or any(each.profile and each.profile.memory_mb for each in self.classes)
 
     @property
     def estimate_s(self) -> Numbers:
@@ -112,10 +138,10 @@ class LiveJobs:
         if kind in UNREAD:
             return
         named = getattr(fact, "job", None)
-        if isinstance(named, str):
-            self._changed.add(named)
-        elif named is not None:
-            self._changed.add(named.id)
+        if named is not None:
+            only_progress = kind in ABOUT_PROGRESS or (type(fact) is Exited and fact.how == "stopped")
+            changed = self._progressed if only_progress else self._changed
+            changed.add(named if isinstance(named, str) else named.id)
         if kind in ABOUT_ALL:
             self._forget()
         elif kind in ABOUT_LENGTHS and self._columns is not None:
@@ -127,11 +153,15 @@ class LiveJobs:
         current = set(waiting)  # thousands of jobs: each copy of a set would cost as much as the choice of a few groups
         current.update(active)
         changed = [job for name in self._changed if (job := _find(view, name)) in current]
-        changed += set(self.active).difference(active).intersection(current)
+        progressed = [job for name in self._progressed if (job := _find(view, name)) in current]
+        progressed += set(self.active).difference(active).intersection(current)
         self._changed.clear()
+        self._progressed.clear()
         if self._is_outdated(changed, len(current)):
             self._forget()
-        self._exchange(view, current, changed)
+        new = self._exchange(view, current)
+        self._read_again(view, [job for job in changed if job not in new and job.gpus])
+        self._read_progress([job for job in progressed if job not in new and job.gpus])
         self.without_gpus = []
         if self._known_without_gpus:
             self.without_gpus = [job for job in (*waiting, *active) if not job.gpus]
@@ -147,8 +177,8 @@ class LiveJobs:
             bool(job.gpus) == (job in without) for job in changed if job in self._known
         )
 
-    def _exchange(self, view: View, current: set[JobView], changed: Iterable[JobView]) -> None:
-        """Remove the rows of jobs that are gone, insert those of new jobs, and read the changed ones again."""
+    def _exchange(self, view: View, current: set[JobView]) -> set[JobView]:
+        """Remove the rows of jobs that are gone, and insert and return new jobs."""
         import numpy as np
 
         if self._columns is None:
@@ -162,8 +192,8 @@ class LiveJobs:
         if new:
             without.update([job for job in new if not job.gpus])
             self._insert(view, sorted([job for job in new if job.gpus], key=lambda job: job.seq))
-        self._read_again(view, [job for job in changed if job not in new and job.gpus])
         self._known = current
+        return new
 
     def _advance(self, now: Seconds) -> None:
         """Compute what the jobs have done by now, and have left, as `JobView` does."""
@@ -178,6 +208,14 @@ class LiveJobs:
     def _read_again(self, view: View, changed: Sequence[JobView]) -> None:
         if changed:
             self._table[:, self.rows([job.seq for job in changed])] = self._read(view, changed)
+
+    def _read_progress(self, progressed: Sequence[JobView]) -> None:
+        import numpy as np
+
+        if progressed:
+            rows = self.rows([job.seq for job in progressed])
+            self._table[2:6, rows] = np.array([_progress(job) for job in progressed]).T
+            self.estimate_s[rows] = nan
 
     def table_of(self, classes: Sequence[JobClass], tables: GroupTables) -> GroupTable:
         """Return the table of the groups of these classes, and set their kinds. They have one shape."""
@@ -234,11 +272,12 @@ class LiveJobs:
     def _read(self, view: View, jobs: Iterable[JobView]) -> Numbers:
         import numpy as np
 
-        return np.array([
-            (job.seq, job.submitted_at, inf if job.remaining_s is None else job.remaining_s, job.worked_s, job.rate,
-             job.rate_since, job.gpus, self._class(view, job).number, nan)
-            for job in jobs
-        ]).T  # fmt: skip
+        return np.array(
+            [
+                (job.seq, job.submitted_at, *_progress(job), job.measured_mb, self._class(view, job).number, nan)
+                for job in jobs
+            ]
+        ).T
 
     def _class(self, view: View, job: JobView) -> JobClass:
         shape, profile = job.shape, job.job.profile
@@ -255,6 +294,11 @@ class LiveJobs:
             if shape is found.shape and profile is found.profile:  # the class keeps both alive: no id is used twice
                 self._class_by_id[id(shape), id(profile)] = found
         return found
+
+
+def _progress(job: JobView) -> tuple[float, float, float, float]:
+    left_s = job.remaining_s
+    return inf if left_s is None else left_s, job.worked_s, job.rate, job.rate_since
 
 
 def _find(view: View, name: JobId) -> JobView | None:

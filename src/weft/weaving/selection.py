@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import combinations
 from math import inf
 from typing import TYPE_CHECKING, Final
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 NO_JOB: Final = -1e15
 """The weight of a job that is not there: no group with it is chosen."""
+NO_JOBS: Final = (NO_JOB,) * PACKING
 NO_LOSS: Final = 1e-9
 """A smaller loss than this, in parts of a group's density, is a rounding error."""
 MIN_ACTIVE: Final = 0.02
@@ -66,12 +68,11 @@ class Bucket:
         self._weight, self._falling = weight, falling
         self._taken: set[int] = set()
         self._forbidden: list[int] = []
-        self._active: float | Numbers = 1.0
+        self._active: Numbers | None = None
         if weights.start_rate:
             self._active = np.maximum(1.0 - weights.start_rate * table.start_s, MIN_ACTIVE)
         self._concentrated = weights.concentration * weights.gpus / max(self.gpus, 1e-9) * table.concentration
-        self._column_weights = np.full(table.none + 1, NO_JOB)
-        self._column_weights[table.none] = 0.0
+        self._column_weights = [NO_JOB] * table.none + [0.0]
         self._first: list[list[int]] = [[] for _ in self.queues]
         self._next = [0] * len(self.queues)
         self._short = {kind for kind, queue in enumerate(self.queues) if queue}
@@ -79,7 +80,7 @@ class Bucket:
 
     def _fill(self) -> None:
         """Move jobs that are not taken from the queues to the first ones of their kinds."""
-        weight = self._weight
+        weight_of, columns = self._weight.item, self._column_weights
         for kind in self._short:
             first, queue, at = self._first[kind], self.queues[kind], self._next[kind]
             while len(first) < PACKING and at < len(queue):
@@ -87,19 +88,21 @@ class Bucket:
                     first.append(queue[at])
                 at += 1
             self._next[kind] = at
-            found = [weight.item(job) for job in first] + [NO_JOB] * (PACKING - len(first))
-            self._column_weights[kind * PACKING : (kind + 1) * PACKING] = found
+            columns[kind * PACKING : (kind + 1) * PACKING] = [*map(weight_of, first), *NO_JOBS[len(first) :]]
         self._short.clear()
 
     def _find_best(self) -> None:
+        import numpy as np
+
         self._fill()
-        density = self.table.rates_by_column @ self._column_weights
-        density *= self._active
+        density = self.table.rates_by_column @ np.array(self._column_weights)
+        if self._active is not None:
+            density *= self._active
         density += self._concentrated
         if self._forbidden:
             density[self._forbidden] = NO_JOB
         self.row = int(density.argmax())
-        self.density = float(density[self.row])
+        self.density = density.item(self.row)
         self.stale = False
 
     def refresh(self) -> None:
@@ -116,8 +119,9 @@ class Bucket:
         self.spare -= 1
         self._taken.update(jobs)
         for job, kind in zip(jobs, kinds, strict=True):
-            if job in self._first[kind]:  # a job that runs may be further back
-                self._first[kind].remove(job)
+            first = self._first[kind]
+            if job in first:  # a job that runs may be further back
+                first.remove(job)
                 self._short.add(kind)
                 self.stale = True
         if not self._falling:
@@ -137,19 +141,18 @@ class Bucket:
         self._forbidden.append(self.row)
         self._find_best()
 
-    def density_of(self, jobs: Sequence[int], kinds: Sequence[int]) -> float | None:
+    def density_of(self, jobs: Sequence[int], kinds: tuple[int, ...]) -> float | None:
         """Return the density of these jobs as a group; None if the group does not pay."""
-        row = self.table.row_of(kinds)
-        if row is None:
+        seats = self.table.seats(kinds)
+        if seats is None:
             return None
-        by_kind: dict[int, list[int]] = {}
-        for job, kind in zip(jobs, kinds, strict=True):
-            by_kind.setdefault(kind, []).append(job)
-        worth = 0.0
-        for column, rate in self.table.members(row):
-            worth += rate * self._weight.item(by_kind[column // PACKING][column % PACKING])
-        active = self._active if isinstance(self._active, float) else float(self._active[row])
-        return worth * active + float(self._concentrated[row])
+        row, members = seats
+        worth, weight_of = 0.0, self._weight.item
+        for place, rate in members:
+            worth += rate * weight_of(jobs[place])
+        if self._active is not None:
+            worth *= self._active.item(row)
+        return worth + self._concentrated.item(row)
 
 
 @dataclass(eq=False)
@@ -175,21 +178,28 @@ class Selection:
     fits: Callable[[tuple[int, ...]], bool]
     """Returns whether the jobs of a group fit together."""
     chosen: list[Choice] = field(default_factory=list)
-    _running: set[frozenset[int]] = field(default_factory=set)
+    running: Sequence[tuple[int, ...]] = ()
+    """The groups that run now."""
 
     def run(self, running: Sequence[tuple[int, ...]], free: float) -> None:
         """Choose groups, the densest first. `running`: the groups that run now; `free`: the GPUs to give away."""
-        self._running = {frozenset(jobs) for jobs in running}
+        self.running = running
         kept = self._kept(running)
         taken: set[int] = set()
         while free > 0:
             while kept and not taken.isdisjoint(kept[-1].jobs):
                 kept.pop()
-            again = next((c for c in reversed(kept) if _has_room(c.bucket, free) and taken.isdisjoint(c.jobs)), None)
+            again = kept[-1] if kept else None
+            if again is not None and not _has_room(again.bucket, free):
+                able = (c for c in reversed(kept) if _has_room(c.bucket, free) and taken.isdisjoint(c.jobs))
+                again = next(able, None)
             best = self._densest(free, 0.0 if again is None else again.density)
             if again is not None and best is None:
                 choice = again
-                kept.remove(again)
+                if again is kept[-1]:
+                    kept.pop()
+                else:
+                    kept.remove(again)
             elif best is not None:
                 choice = Choice(best.best(), best, best.density)
             else:
@@ -198,7 +208,7 @@ class Selection:
                 if choice is not again:
                     choice.bucket.forbid()
                 continue
-            choice.bucket.take(choice.jobs, [self.kind_of(job) for job in choice.jobs])
+            choice.bucket.take(choice.jobs, [*map(self.kind_of, choice.jobs)])
             taken.update(choice.jobs)
             self.chosen.append(choice)
             free -= choice.bucket.gpus
@@ -206,15 +216,14 @@ class Selection:
 
     def _densest(self, free: float, least: float) -> Bucket | None:
         """Return the bucket with the densest group that fits; None if none is denser than `least`."""
-        able = [bucket for bucket in self.buckets if _has_room(bucket, free)]
-        while able:
-            best = max(able, key=lambda bucket: bucket.density)
-            if best.density <= max(least, 0.0):
-                return None
-            if not best.stale:
+        while True:
+            best, most = None, max(least, 0.0)
+            for bucket in self.buckets:
+                if bucket.density > most and _has_room(bucket, free):
+                    best, most = bucket, bucket.density
+            if best is None or not best.stale:
                 return best
             best.refresh()
-        return None
 
     def place(self, shape_of: Callable[[tuple[int, ...]], Shape], trial: Trial) -> tuple[list[Choice], list[Choice]]:
         """Place the chosen groups side by side on the nodes, the largest first. Return those that fit, and the
@@ -230,7 +239,7 @@ class Selection:
         found = []
         for jobs in running:
             bucket = self.bucket_of(jobs[0])
-            density = bucket.density_of(jobs, [self.kind_of(job) for job in jobs])
+            density = bucket.density_of(jobs, tuple(map(self.kind_of, jobs)))
             if density is not None:
                 found.append(Choice(jobs, bucket, density * (1 + self.keep)))
         return sorted(found, key=lambda choice: choice.density)
@@ -266,6 +275,10 @@ class Selection:
                 found.append((gain, (one, other)))
         return found
 
+    @cached_property
+    def _running(self) -> set[frozenset[int]]:
+        return set(map(frozenset, self.running))
+
     def kept_worth(self, bucket: Bucket, jobs: tuple[int, ...]) -> float:
         """Return the density of these jobs as a group, with the bonus if they run as one."""
         return self._worth(bucket, jobs) * (1 + self.keep if frozenset(jobs) in self._running else 1.0)
@@ -276,7 +289,7 @@ class Selection:
         return all(bucket.empty for bucket in self.buckets)
 
     def _worth(self, bucket: Bucket, jobs: tuple[int, ...]) -> float:
-        found = bucket.density_of(jobs, [self.kind_of(job) for job in jobs])
+        found = bucket.density_of(jobs, tuple(map(self.kind_of, jobs)))
         return NO_JOB if found is None else found
 
 

@@ -33,6 +33,8 @@ URGENT_AT: Final = 0.5
 """A job is urgent once its slow-down reaches this part of the largest allowed one."""
 MIN_WAKE_S: Final = 60.0
 """The least time between two plans that only look for urgent jobs."""
+MIN_QUICK: Final = 512
+"""Shorter arrays are sorted by numpy's stable sort."""
 URGENCY: Final = 10.0
 """The weight of an urgent job, against the first job of the queue."""
 
@@ -100,7 +102,7 @@ class Market:
         behind, ranks = np.ones(count), np.arange(count, 0, -1) + ARRIVALS
         for _ in range(2):
             price = self._by_class(self._prices(self.left_s * behind))
-            order = np.argsort(price * area_s, kind="stable")  # rows are in the order of submission
+            order = stable_order(price * area_s)  # rows are in the order of submission
             behind[order] = ranks
         self.weight, self.order = price * behind, order
         if guard.max_rho > 0:
@@ -143,6 +145,12 @@ class Market:
         prices = {shape: self.tables[shape].price_list.prices(each) for shape, each in work.items()}
         return [float(prices[each.shape][each.kind]) for each in self._classes]
 
+    def kinds(self) -> Indices:
+        """Return the kind of each job in its bucket."""
+        import numpy as np
+
+        return np.array([each.kind for each in self.live.classes], dtype=np.intp)[self.class_of]
+
     def buckets(self, weights: Weights, limits: Mapping[Shape, int]) -> dict[Shape, Bucket]:
         """Return the first jobs of each class, enough to fill the cluster with groups of them, by shape. `limits`: the
         most groups of some shapes."""
@@ -173,6 +181,25 @@ def group_by_class(class_of: Indices, order: Indices, classes: int) -> tuple[Ind
     ordered = class_of[order].astype(np.min_scalar_type(classes))  # numpy sorts 16 bits by radix
     ends: list[int] = np.cumsum(np.bincount(ordered, minlength=classes)).tolist()
     return order[np.argsort(ordered, kind="stable")], ends
+
+
+def stable_order(keys: Numbers) -> Indices:
+    """Return the numbers of the keys, the smallest key first; equal keys stay in order. Long arrays without many equal
+    keys take a fifth of the time of numpy's stable sort."""
+    import numpy as np
+
+    if len(keys) < MIN_QUICK:
+        return np.argsort(keys, kind="stable")
+    order = np.argsort(keys)
+    ranked = keys[order]
+    same = ranked[1:] == ranked[:-1]
+    if same.any():
+        tied = np.zeros(len(keys), dtype=bool)
+        tied[1:] = same
+        tied[:-1] |= same
+        runs = np.concatenate(([0], np.cumsum(~same)))[tied]
+        order[tied] = np.sort(runs * len(keys) + order[tied]) % len(keys)
+    return order
 
 
 def open_market(live: LiveJobs, left_s: Numbers, tables: GroupTables, guard: Guard) -> Market:

@@ -27,7 +27,7 @@ class Jobs:
         self.bucket.prepare(np.array(weights), Weights(gpus=4, concentration=0.4))
 
     def worth(self, bucket: Bucket, jobs: tuple[int, ...]) -> float:
-        found = bucket.density_of(jobs, [self.kinds[job] for job in jobs])
+        found = bucket.density_of(jobs, tuple(self.kinds[job] for job in jobs))
         return NO_JOB if found is None else found
 
     def merge(self, free: float) -> list[tuple[int, ...]] | None:

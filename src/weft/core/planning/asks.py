@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from weft.core.ports import Ask
-from weft.core.resources.shapes import Shape, member_shape, pinned_shape, shape_of_weave
+from weft.core.resources.shapes import Shape, joint_shape, pinned_shape
 from weft.core.state.job import JobState
 from weft.core.state.state import State
 from weft.errors import PlanError
@@ -32,19 +32,18 @@ def refuse_twice(asks: Iterable[Ask]) -> None:
 
 def ask_shape(state: State, ask: Ask, jobs: tuple[JobState, ...]) -> Shape:
     """Return the shape of an ask. Woven jobs must need the same number of GPUs, and get exactly that many."""
-    if any(job.gpus != ask.gpus for job in jobs):
-        raise PlanError(f"{ask} gives jobs other than the {[job.gpus for job in jobs]} GPUs they need")
+    gpus = ask.gpus
+    for job in jobs:
+        if job.gpus != gpus:
+            raise PlanError(f"{ask} gives jobs other than the {[job.gpus for job in jobs]} GPUs they need")
     if ask.where.pinned:
         return pinned_shape(jobs[0].shape, ask.share, ask.where)
     return weave_shape(state, jobs, ask.share)
 
 
 def weave_shape(state: State, jobs: tuple[JobState, ...], share: Share) -> Shape:
-    """Return the shape of jobs that run together. A woven job counts with the memory that was measured."""
-    shapes = [job.shape for job in jobs]
-    if len(jobs) > 1:
-        shapes = [member_shape(job.shape, job.measured_mb, state.profiles.of(job.job)) for job in jobs]
-    return shape_of_weave(shapes, share, jobs[0].job.where)
+    """Return the shape of jobs that run together."""
+    return joint_shape(jobs, share, lambda job: state.profiles.of(job.job))
 
 
 def weave_of(jobs: tuple[JobId, ...]) -> tuple[JobId, ...]:

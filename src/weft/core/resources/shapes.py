@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
+from typing import Protocol, TypeVar
 
 from weft.model import ANYWHERE, UNCOUNTED, WHOLE, Job, PerRank, Profile, Share, Where
 
@@ -134,6 +135,37 @@ def member_shape(shape: Shape, measured_mb: int, profile: Profile | None) -> Sha
     if not needed or needed <= shape.memory_mb.min or shape.memory_mb.differs:  # most jobs have no figure
         return shape
     return with_memory(shape, needed)
+
+
+class Member(Protocol):
+    """A job in a weave."""
+
+    @property
+    def job(self) -> Job: ...
+    @property
+    def shape(self) -> Shape: ...
+    @property
+    def measured_mb(self) -> int: ...
+
+
+M = TypeVar("M", bound=Member)
+
+
+def joint_shape(jobs: Sequence[M], share: Share, profile_of: Callable[[M], Profile | None]) -> Shape:
+    """Return what these jobs need together, on one set of GPUs. A woven job counts with the memory that was
+    measured."""
+    if len(jobs) == 1:
+        return shape_of_weave((jobs[0].shape,), share, jobs[0].job.where)
+    shape = jobs[0].shape
+    if shape.plain and share is WHOLE:  # nearly all weaves: no member has a figure
+        for job in jobs:
+            profile = job.job.profile or profile_of(job)
+            if job.shape is not shape or job.measured_mb or (profile is not None and profile.memory_mb):
+                break
+        else:
+            return shape
+    shapes = [member_shape(job.shape, job.measured_mb, profile_of(job)) for job in jobs]
+    return shape_of_weave(shapes, share, jobs[0].job.where)
 
 
 def shape_of_weave(shapes: Sequence[Shape], share: Share, where: Where) -> Shape:
