@@ -3,10 +3,11 @@ because its partners change."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from weft.core.planning.ask_walk import AskPlanner
 from weft.core.planning.asks import ask_shape, jobs_of, refuse_twice
+from weft.core.planning.tentative import bit_set
 from weft.core.planning.weave_layout import Layout, Wish, is_blocked, lay_out
 from weft.core.ports import Ask
 from weft.core.resources.node import Holder
@@ -38,8 +39,8 @@ class WeavePlanner(AskPlanner):
             layout = lay_out(state, self._wishes(asks), context.placement, fixed, context.kept_gpus())
             if context.accepts(_staying(state, layout)):
                 break
-        self._stop_others(layout)
-        self._reweave(layout)
+        wish_of = {job.id: wish for wish in layout.wishes for job in wish.jobs}
+        self._reweave(self._stop_others(layout, wish_of))
         return [tuple([job.id for job in wish.jobs]) for wish in layout.wishes if not self._start(wish)]
 
     def _wishes(self, asks: list[Ask]) -> list[Wish]:
@@ -50,36 +51,36 @@ class WeavePlanner(AskPlanner):
             for ask, each in zip(asks, jobs, strict=True)
         ]
 
-    def _stop_others(self, layout: Layout) -> None:
-        """Stop the runs that are to run elsewhere, and the runs that are in the way of others; worst first."""
+    def _stop_others(self, layout: Layout, wish_of: Mapping[JobId, Wish]) -> list[tuple[JobState, Wish | None]]:
+        """Stop the runs that are to run elsewhere, and the runs that are in the way of others; worst first. Return the
+        runs that stay, each with its wish."""
         state = self.context.state
-        wish_of = {job.id: wish for wish in layout.wishes for job in wish.jobs}
-        claimed: set[tuple[NodeId, int]] | None = None
+        claimed = _claimed(layout)
         stops: list[tuple[JobState, StopReason]] = []
+        staying: list[tuple[JobState, Wish | None]] = []
         for job in state.active.values():
-            if job.releasing or job.id in layout.fixed or job.job.replica is not None:
+            if job.releasing:
                 continue
             wish = wish_of.get(job.id)
-            if wish is None:
-                if claimed is None:
-                    claimed = {gpu for wish in layout.wishes for gpu in _gpus(wish.slots or ())}
-                if not claimed.isdisjoint(_gpus(job.slots)):
-                    stops.append((job, "preempted"))
-            elif wish.slots != job.slots:
+            if job.id in layout.fixed or job.job.replica is not None:
+                staying.append((job, wish))
+            elif wish is not None and wish.slots != job.slots:
                 stops.append((job, "moved"))
+            elif wish is None and any(claimed.get(node, 0) & bit_set(gpus) for node, gpus in job.slots):
+                stops.append((job, "preempted"))
+            else:
+                staying.append((job, wish))
         for job, why in sorted(stops, key=lambda stop: stop[0].tie_breaker, reverse=True):
             self.context.decide(Stop(state.now, job.id, job.run, why))
+        return staying
 
-    def _reweave(self, layout: Layout) -> None:
+    def _reweave(self, staying: Iterable[tuple[JobState, Wish | None]]) -> None:
         """Give the runs that stay their new partners. A run that no ask names keeps the partners that stay."""
-        state = self.context.state
-        weave_of_job = {job.id: wish.weave for wish in layout.wishes for job in wish.jobs}
-        for job in [job for job in state.active.values() if not job.releasing]:
-            weave = weave_of_job.get(job.id)
-            if weave is None:
-                weave = self._remaining_weave(job)
+        now = self.context.state.now
+        for job, wish in staying:
+            weave = self._remaining_weave(job) if wish is None else wish.weave
             if weave != job.weave:
-                self.context.decide(Rewoven(state.now, job.id, job.run, weave))
+                self.context.decide(Rewoven(now, job.id, job.run, weave))
 
     def _remaining_weave(self, job: JobState) -> tuple[JobId, ...]:
         active = self.context.state.active
@@ -148,5 +149,10 @@ def _are_together(job: JobState, other: JobState) -> bool:
     return other.slots == job.slots and other.weave == job.weave and not other.releasing
 
 
-def _gpus(slots: Slots) -> Iterable[tuple[NodeId, int]]:
-    return ((node, gpu) for node, gpus in slots for gpu in gpus)
+def _claimed(layout: Layout) -> dict[NodeId, int]:
+    """Return the GPUs of each node that wishes get, as bits."""
+    found: dict[NodeId, int] = {}
+    for wish in layout.wishes:
+        for node, gpus in wish.slots or ():
+            found[node] = found.get(node, 0) | bit_set(gpus)
+    return found
