@@ -104,11 +104,12 @@ def _running(live: LiveJobs) -> list[tuple[int, ...]]:
     """By identity: most members of a weave have the same objects, and to hash these takes longer."""
     for number, job in zip(live.active_rows.tolist(), live.active, strict=True):
         slots, weave = job.slots, job.weave
-        members = known.get((id(slots), id(weave)))
-        if members is None and slots:
-            members = known[id(slots), id(weave)] = found.setdefault((slots, weave), [])
-        if members is not None:
-            members.append(number)
+        key = id(slots), id(weave)
+        if key in known:
+            known[key].append(number)
+        elif slots:
+            known[key] = found.setdefault((slots, weave), [])
+            known[key].append(number)
     return [tuple(each) for each in found.values()]
 
 

@@ -48,7 +48,7 @@ ABOUT_PROGRESS: Final = frozenset({Started, Progressed})
 ABOUT_LENGTHS: Final = frozenset({Exited, JobSnapshot})
 """Facts after which the lengths of all jobs are estimated again."""
 UNREAD: Final = frozenset({Start, Stop, Rewoven})
-"""Facts that name a job and change nothing of its row."""
+"""Facts that name a job and change nothing that a plan reads of it."""
 
 
 @dataclass(eq=False)
@@ -84,6 +84,7 @@ class LiveJobs:
     """The rows of `_read`, one column per job."""
     _known: set[JobView] = field(default_factory=set)
     """The jobs of the last plan."""
+    _known_by_id: dict[JobId, JobView] = field(default_factory=dict)
     _known_without_gpus: set[JobView] = field(default_factory=set)
     _changed: set[JobId] = field(default_factory=set)
     _progressed: set[JobId] = field(default_factory=set)
@@ -135,8 +136,6 @@ class LiveJobs:
     def observe(self, fact: Fact) -> None:
         """Mark the job that a fact names as changed."""
         kind = type(fact)
-        if kind in UNREAD:
-            return
         named = getattr(fact, "job", None)
         if named is not None:
             only_progress = kind in ABOUT_PROGRESS or (type(fact) is Exited and fact.how == "stopped")
@@ -152,8 +151,9 @@ class LiveJobs:
         waiting, active = list(view.waiting), list(view.active)
         current = set(waiting)  # thousands of jobs: each copy of a set would cost as much as the choice of a few groups
         current.update(active)
-        changed = [job for name in self._changed if (job := _find(view, name)) in current]
-        progressed = [job for name in self._progressed if (job := _find(view, name)) in current]
+        known = self._known_by_id.get
+        changed = [job for name in self._changed if (job := known(name)) in current]
+        progressed = [job for name in self._progressed if (job := known(name)) in current]
         progressed += set(self.active).difference(active).intersection(current)
         self._changed.clear()
         self._progressed.clear()
@@ -173,9 +173,7 @@ class LiveJobs:
     def _is_outdated(self, changed: Iterable[JobView], jobs: int) -> bool:
         """Return whether to read all jobs again: too many classes have no jobs, or a job got its first GPU."""
         without = self._known_without_gpus
-        return len(self.classes) > MAX_IDLE_CLASSES + jobs or any(
-            bool(job.gpus) == (job in without) for job in changed if job in self._known
-        )
+        return len(self.classes) > MAX_IDLE_CLASSES + jobs or any(bool(job.gpus) == (job in without) for job in changed)
 
     def _exchange(self, view: View, current: set[JobView]) -> set[JobView]:
         """Remove the rows of jobs that are gone, and insert and return new jobs."""
@@ -187,9 +185,12 @@ class LiveJobs:
         gone = self._known - current
         new = current - self._known if len(current) > len(self._known) - len(gone) else set[JobView]()
         if gone:
+            for job in gone:
+                self._known_by_id.pop(job.id)
             self._remove([job.seq for job in gone if job not in without])
             without -= gone
         if new:
+            self._known_by_id.update([(job.id, job) for job in new])
             without.update([job for job in new if not job.gpus])
             self._insert(view, sorted([job for job in new if job.gpus], key=lambda job: job.seq))
         self._known = current
@@ -241,6 +242,7 @@ class LiveJobs:
         self.classes.clear()
         self._columns = None
         self._known = set()
+        self._known_by_id.clear()
         self._known_without_gpus.clear()
         self._class_by_id.clear()
         self._class_by_value.clear()
@@ -299,10 +301,3 @@ class LiveJobs:
 def _progress(job: JobView) -> tuple[float, float, float, float]:
     left_s = job.remaining_s
     return inf if left_s is None else left_s, job.worked_s, job.rate, job.rate_since
-
-
-def _find(view: View, name: JobId) -> JobView | None:
-    try:
-        return view.job(name)
-    except KeyError:  # purged
-        return None

@@ -16,7 +16,7 @@ from weft.model import Fact, Seconds
 from weft.weaving.candidates import joint_ask
 from weft.weaving.choice import all_alone, choose_groups
 from weft.weaving.groups import GroupTables
-from weft.weaving.live_jobs import LiveJobs
+from weft.weaving.live_jobs import UNREAD, LiveJobs
 from weft.weaving.pace import Pace
 from weft.weaving.rates import Contention, Order, Rates, pacing
 from weft.weaving.valuation import Guard, open_market
@@ -100,8 +100,9 @@ class Loom(Replanner):
         return Memory(self.learn())
 
     def observe(self, memo: Any, fact: Fact) -> Any:
-        memo.learned.apply(fact)
-        memo.live.observe(fact)
+        if type(fact) not in UNREAD:
+            memo.learned.apply(fact)
+            memo.live.observe(fact)
         return memo
 
     def rank(self, view: View) -> Iterable[Ask]:

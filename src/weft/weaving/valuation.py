@@ -35,6 +35,8 @@ MIN_WAKE_S: Final = 60.0
 """The least time between two plans that only look for urgent jobs."""
 MIN_QUICK: Final = 512
 """Shorter arrays are sorted by numpy's stable sort."""
+SAMPLE: Final = 64
+"""If many of about this many keys are equal to others, so are many of all keys."""
 URGENCY: Final = 10.0
 """The weight of an urgent job, against the first job of the queue."""
 
@@ -184,21 +186,19 @@ def group_by_class(class_of: Indices, order: Indices, classes: int) -> tuple[Ind
 
 
 def stable_order(keys: Numbers) -> Indices:
-    """Return the numbers of the keys, the smallest key first; equal keys stay in order. Long arrays without many equal
-    keys take a fifth of the time of numpy's stable sort."""
+    """Return the numbers of the keys, the smallest key first; equal keys stay in order. Long arrays with few equal keys
+    take a quarter of the time of numpy's stable sort."""
     import numpy as np
 
-    if len(keys) < MIN_QUICK:
+    sample = keys[:: max(len(keys) // SAMPLE, 1)].tolist()
+    if len(keys) < MIN_QUICK or len(set(sample)) < 0.75 * len(sample):
         return np.argsort(keys, kind="stable")
     order = np.argsort(keys)
     ranked = keys[order]
-    same = ranked[1:] == ranked[:-1]
-    if same.any():
-        tied = np.zeros(len(keys), dtype=bool)
-        tied[1:] = same
-        tied[:-1] |= same
-        runs = np.concatenate(([0], np.cumsum(~same)))[tied]
-        order[tied] = np.sort(runs * len(keys) + order[tied]) % len(keys)
+    same = np.flatnonzero(ranked[1:] == ranked[:-1])
+    if len(same):
+        tied = np.unique(np.concatenate((same, same + 1)))
+        order[tied] = order[tied][np.lexsort((order[tied], ranked[tied]))]
     return order
 
 
