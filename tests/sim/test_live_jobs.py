@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from support.builders import grid
+from support.builders import Rig, grid, profile
 from weft.core.ports import Ask, View
+from weft.model import Edited, Job, NodeEndChanged
 from weft.policies.loom_s import LoomS
 from weft.sim.faults.uncertainty import Uncertainty
 from weft.sim.simulation import Model, Setting, simulate
@@ -49,3 +50,30 @@ def test_kept_columns_are_those_of_a_fresh_start(model: Model, estimates: str) -
     simulate(Setting(grid(2, 8), jobs, policy, model=model, uncertainty=trouble))
     assert len(policy.plans) > 200
     assert max(policy.plans) > 20
+
+
+def test_jobs_that_get_their_first_gpu_get_rows_and_others_lose_theirs() -> None:
+    policy = Watched()
+    rig = Rig(policy, grid(1, 1))
+    rig.submit(*[Job(name, 1, declared_s=900.0) for name in "abc"], Job("d", 0, declared_s=900.0))
+    rig.settle()
+    rig.tell(Edited(rig.now, Job("c", 0, declared_s=900.0)))
+    rig.settle()
+    assert "c" in rig.active
+    rig.submit(Job("e", 1), Job("f", 0))
+    rig.tell(Edited(rig.now, Job("b", 1, declared_s=10.0)))
+    rig.settle()
+    assert len(policy.plans) > 2
+
+
+def test_the_shapes_of_all_jobs_may_change_at_once() -> None:
+    """Once a node leaves at a known time, shapes include the time that jobs need."""
+    policy = Watched()
+    rig = Rig(policy, grid(1, 2))
+    rig.submit(*[Job(f"j{at}", 1, declared_s=900.0, profile=profile(0.1, 0.8, 0.1)) for at in range(6)])
+    rig.settle()
+    rig.tell(NodeEndChanged(10.0, "n0", 5000.0))
+    rig.now = 20.0
+    rig.submit(Job("x", 1, declared_s=50.0, profile=profile(0.1, 0.8, 0.1)))
+    rig.settle()
+    assert policy.plans[-1] == 7

@@ -19,6 +19,8 @@ from weft.model import (
     Fact,
     JobId,
     JobSnapshot,
+    NodeEndChanged,
+    NodeJoined,
     Profile,
     Profiled,
     Progressed,
@@ -41,8 +43,9 @@ if TYPE_CHECKING:
 
 MAX_IDLE_CLASSES: Final = 256
 """Classes without jobs are forgotten beyond this many."""
-ABOUT_ALL: Final = frozenset({Profiled, StateSnapshot})
-"""Facts that may change every row."""
+ABOUT_ALL: Final = frozenset({Profiled, StateSnapshot, NodeEndChanged})
+"""Facts that may change every row. So may a node that joins and leaves at a known time: the shapes of all jobs then
+include the time that they need."""
 ABOUT_PROGRESS: Final = frozenset({Started, Progressed})
 """Facts that change nothing of a job but its progress."""
 ABOUT_LENGTHS: Final = frozenset({Exited, JobSnapshot})
@@ -141,7 +144,7 @@ class LiveJobs:
             only_progress = kind in ABOUT_PROGRESS or (type(fact) is Exited and fact.how == "stopped")
             changed = self._progressed if only_progress else self._changed
             changed.add(named if isinstance(named, str) else named.id)
-        if kind in ABOUT_ALL:
+        if kind in ABOUT_ALL or (isinstance(fact, NodeJoined) and fact.node.until is not None):
             self._forget()
         elif kind in ABOUT_LENGTHS and self._columns is not None:
             self.estimate_s.fill(nan)
