@@ -15,6 +15,7 @@ from weft.core.resources.free import Free
 from weft.core.resources.node import Holder, NodeResources
 from weft.core.resources.shapes import Shape
 from weft.model import ANYWHERE, WHOLE, Fact, Job, JobId, Profile, Seconds, Share, Slots, Where
+from weft.model.plain_init import plain_init
 
 PATIENCE_S: Final = 600.0
 """The usual patience of a policy for users that declare no times."""
@@ -156,6 +157,7 @@ class Policy:
         return None
 
 
+@plain_init
 @dataclass(frozen=True, slots=True)
 class Ask:
     """A request for GPUs for these jobs; several jobs are a weave, and take turns in this order in lock-step."""

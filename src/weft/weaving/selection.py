@@ -83,6 +83,9 @@ class Bucket:
         weight_of, columns = self._weight.item, self._column_weights
         for kind in self._short:
             first, queue, at = self._first[kind], self.queues[kind], self._next[kind]
+            if not self._taken:
+                first += queue[:PACKING]
+                at = len(first)
             while len(first) < PACKING and at < len(queue):
                 if queue[at] not in self._taken:
                     first.append(queue[at])
@@ -155,7 +158,7 @@ class Bucket:
         return worth + self._concentrated.item(row)
 
 
-@dataclass(eq=False)
+@dataclass(slots=True, eq=False)
 class Choice:
     """A group that was chosen."""
 

@@ -85,6 +85,7 @@ class Market:
             self.live.classes[at]
             for at in np.argsort(first, kind="stable")[: (first < len(self.class_of)).sum()].tolist()
         ]
+        self._numbers = [each.number for each in self._classes]
         members: dict[Shape, list[JobClass]] = {}
         for each in self._classes:
             members.setdefault(each.shape, []).append(each)
@@ -133,7 +134,7 @@ class Market:
         import numpy as np
 
         found = np.zeros(len(self.live.classes))
-        found[[each.number for each in self._classes]] = values
+        found[self._numbers] = values
         return np.asarray(found[self.class_of])
 
     def _prices(self, work_s: Numbers) -> list[float]:
