@@ -148,7 +148,7 @@ def _ask(
         facts = advance(scheduler, engine, events)
         for fact in facts:
             if type(fact) is Exited and fact.how == "done":
-                samples.learn(state.jobs[fact.job].job, state.jobs[fact.job].attained_s, fact.at)
+                samples.learn(state.jobs[fact.job].job, state.jobs[fact.job].attained_s)
             elif type(fact) is Start and fact.run == 1:
                 waits.append(fact.at - state.jobs[fact.job].submitted_at)
         for fact in facts:

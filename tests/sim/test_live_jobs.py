@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
 
 import pytest
 
 from support.builders import Rig, grid, profile
 from weft.core.ports import Ask, View
-from weft.model import Edited, Job, NodeEndChanged
+from weft.model import Edited, Job, NodeEndChanged, Team
 from weft.policies.loom_s import LoomS
 from weft.sim.faults.uncertainty import Uncertainty
 from weft.sim.simulation import Model, Setting, simulate
@@ -40,14 +40,16 @@ class Watched(LoomS):
         return asks
 
 
+@pytest.mark.parametrize("teams", [(), (Team("a", 8, members=("ann",)), Team("b", 4, 12, members=("bo",)))])
 @pytest.mark.parametrize(
     ("model", "estimates"), [("real", "lognormal:1"), ("muri", "lognormal:1"), ("real", "unknown")]
 )
-def test_kept_columns_are_those_of_a_fresh_start(model: Model, estimates: str) -> None:
-    jobs = generate(120, seed=3, gpus_in_cluster=16, load=8.0, mix=GANG_MIX).jobs
+def test_kept_columns_are_those_of_a_fresh_start(model: Model, estimates: str, teams: Sequence[Team]) -> None:
+    made = generate(120, seed=3, gpus_in_cluster=16, load=8.0, mix=GANG_MIX).jobs
+    jobs = [replace(each, job=replace(each.job, user=("ann", "bo")[at % 2])) for at, each in enumerate(made)]
     policy = Watched()
     trouble = Uncertainty(estimates, mtbf_s=20_000, repair_s=600, crash_rate=0.1)
-    simulate(Setting(grid(2, 8), jobs, policy, model=model, uncertainty=trouble))
+    simulate(Setting(grid(2, 8), jobs, policy, model=model, uncertainty=trouble, teams=teams))
     assert len(policy.plans) > 200
     assert max(policy.plans) > 20
 
@@ -77,3 +79,20 @@ def test_the_shapes_of_all_jobs_may_change_at_once() -> None:
     rig.submit(Job("x", 1, declared_s=50.0, profile=profile(0.1, 0.8, 0.1)))
     rig.settle()
     assert policy.plans[-1] == 7
+
+
+def test_a_job_of_a_lost_node_that_starts_again_before_the_next_plan_has_lost_its_work() -> None:
+    policy = Watched()
+    rig = Rig(policy, grid(2, 1), interval_s=600.0)
+    rig.submit(Job("a", 1, declared_s=5000.0))
+    rig.settle()
+    rig.later(700.0)
+    rig.submit(Job("b", 0))  # a plan after the start
+    rig.settle()
+    rig.later(100.0)
+    plans = len(policy.plans)
+    rig.lose(rig.job("a").slots[0][0])
+    assert (rig.job("a").run, len(policy.plans)) == (2, plans), "it starts without a plan"
+    rig.later(900.0)
+    rig.submit(Job("c", 0))
+    assert len(policy.plans) > plans

@@ -1,9 +1,10 @@
 """The remaining times of jobs: as they declare or report, else drawn from the durations of similar jobs.
 
 A job of unknown duration that has run for a time is drawn from the durations that are longer than that. Runs that go on
-count as longer than so far: without them, the long jobs of a kind would be missing until they finish. The most
+count as longer than so far: without them, the long jobs of a kind would be missing until they finish. Once only the
+latest durations of a kind are kept, long jobs finish as often as they start, and runs count no more. The most
 similar jobs count first. The fewer of them there are, the more often the draw comes from a wider kind. Within one
-sample, jobs of one kind draw from the same few durations: samples then differ as a whole where little is known.
+sample, jobs of one kind draw from the durations of one era of the past: samples then differ as a whole.
 """
 
 from __future__ import annotations
@@ -67,7 +68,7 @@ def learn(state: State) -> DurationSamples:
     samples, latest = DurationSamples(), list(islice(reversed(state.ended.values()), MAX_LEARNED_JOBS))
     for job in reversed(latest):
         if job.status == "done" and job.job.replica is None:
-            samples.learn(job.job, job.attained_s, job.ended_at or 0.0)
+            samples.learn(job.job, job.attained_s)
     return samples
 
 
@@ -79,9 +80,9 @@ class RemainingTimes:
         self._samples, self._now = samples, now
         self._running: dict[Hashable, list[float]] = {}
         for job in running:
-            if job.job.replica is None and not job.suspended and job.first_start is not None:
+            if job.job.replica is None and not job.suspended:
                 for kind in kinds_of(job.job):
-                    if job.first_start >= samples.since(kind):
+                    if samples.is_whole(kind):
                         self._running.setdefault(kind, []).append(job.attained(now))
         for attained_s in self._running.values():
             attained_s.sort()

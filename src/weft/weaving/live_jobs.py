@@ -46,11 +46,12 @@ MAX_IDLE_CLASSES: Final = 256
 ABOUT_ALL: Final = frozenset({Profiled, StateSnapshot, NodeEndChanged})
 """Facts that may change every row. So may a node that joins and leaves at a known time: the shapes of all jobs then
 include the time that they need."""
-ABOUT_PROGRESS: Final = frozenset({Started, Progressed})
-"""Facts that change nothing of a job but its progress."""
+ABOUT_PROGRESS: Final = frozenset({Start, Started, Progressed})
+"""Facts that change nothing of a job but its progress. A job that a lost node had may start again before the next
+plan, and only its start names it."""
 ABOUT_LENGTHS: Final = frozenset({Exited, JobSnapshot})
 """Facts after which the lengths of all jobs are estimated again."""
-UNREAD: Final = frozenset({Start, Stop, Rewoven})
+UNREAD: Final = frozenset({Stop, Rewoven})
 """Facts that name a job and change nothing that a plan reads of it."""
 
 
@@ -67,7 +68,7 @@ class JobClass:
     """The number of the profile in the table of its shape."""
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class LiveJobs:
     """The jobs that wait or run, numbered by row, and what a plan needs to know of each."""
 

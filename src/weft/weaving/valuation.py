@@ -110,9 +110,10 @@ class Market:
             behind[order] = ranks
         self.weight, self.order = price * behind, order
         if guard.max_rho > 0:
-            self._put_urgent_first(guard, held, price * area_s)
+            self._put_urgent_first(guard, held, price * area_s, float(ranks[0]))
 
-    def _put_urgent_first(self, guard: Guard, held: Numbers, priced: Numbers) -> None:
+    def _put_urgent_first(self, guard: Guard, held: Numbers, priced: Numbers, first: float) -> None:
+        """Give urgent jobs a weight above that of the first job of the queue, which has the rank `first`."""
         import numpy as np
 
         live, count = self.live, len(self.class_of)
@@ -126,7 +127,7 @@ class Market:
             self.urgent_in_s = max(float(((limit - rho) * share_s)[calm].min()), MIN_WAKE_S)
         self.urgent = bool(urgent.any())
         if self.urgent:
-            top = (count + ARRIVALS) * URGENCY / limit
+            top = first * URGENCY / limit
             self.weight = np.where(urgent, top * rho, self.weight)
             self.order = np.lexsort((priced, ~urgent))
 

@@ -9,17 +9,16 @@ import pytest
 from support.builders import Rig, node
 from weft.core.state.durations import MAX_SAMPLES, DurationSamples
 from weft.core.state.job import JobState
-from weft.forecast.remaining import FOREVER_S, RemainingTimes, learn
+from weft.forecast.remaining import ERA_JOBS, FOREVER_S, RemainingTimes, learn
 from weft.model import Job, Task
 
 NOBODY = DurationSamples()
 
 
 def learned(*durations_s: float, user: str = "ada", name: str = "bert-1", gpus: int = 1) -> DurationSamples:
-    """Return the durations of jobs that finished one second after the other."""
     samples = DurationSamples()
-    for at, seconds in enumerate(durations_s):
-        samples.learn(Job("0", gpus, name, user), seconds, float(at))
+    for seconds in durations_s:
+        samples.learn(Job("0", gpus, name, user), seconds)
     return samples
 
 
@@ -52,7 +51,7 @@ def test_jobs_of_all_users_count_where_the_user_has_none() -> None:
 def test_few_similar_jobs_leave_a_part_to_wider_kinds() -> None:
     samples = learned(10.0)
     for _ in range(20):
-        samples.learn(Job("0", 1, "gpt", "ada"), 1000.0, 1.0)
+        samples.learn(Job("0", 1, "gpt", "ada"), 1000.0)
     found = draws(RemainingTimes(samples, 0.0), JobState(Job("1", 1, "bert", "ada"), 1, 0.0))
     assert {10.0, 1000.0} == set(found)
     assert 0.1 < found.count(1000.0) / len(found) < 0.9
@@ -117,12 +116,30 @@ def test_only_jobs_that_are_done_teach() -> None:
     assert RemainingTimes(learn(rig.state), 30.0).ground(job) == ("similar", 1)
 
 
-@pytest.mark.parametrize(("finished", "counts"), [(MAX_SAMPLES, True), (MAX_SAMPLES + 1, False)])
-def test_a_run_counts_unless_it_is_older_than_the_finished_jobs_that_count(finished: int, counts: bool) -> None:
-    run = run_for(500.0, Job("1", 1, "bert", "ada"))  # since 0.0, when the first of the others finished
+@pytest.mark.parametrize(("finished", "counts"), [(MAX_SAMPLES - 1, True), (MAX_SAMPLES, False)])
+def test_runs_count_until_only_the_latest_durations_are_kept(finished: int, counts: bool) -> None:
+    run = run_for(500.0, Job("1", 1, "bert", "ada"))
     waiting = JobState(Job("2", 1, "bert", "ada"), 2, 500.0)
     times = RemainingTimes(learned(*[10.0] * finished), 500.0, [run])
     assert any(seconds > 500.0 for seconds in draws(times, waiting, 2000)) == counts
+
+
+def test_long_jobs_are_drawn_as_often_as_they_come() -> None:
+    chance = random.Random(5)
+    samples = learned(*[10_000.0 if chance.random() < 0.1 else 10.0 for _ in range(2 * MAX_SAMPLES)])
+    runs = [run_for(5000.0, Job(str(at), 1, "bert", "ada")) for at in range(30)]  # only long jobs go on for so long
+    times = RemainingTimes(samples, 5000.0, runs)
+    found = draws(times, JobState(Job("x", 1, "bert", "ada"), 99, 5000.0), 2000)
+    assert 0.06 < sum(seconds > 100.0 for seconds in found) / len(found) < 0.14
+
+
+@pytest.mark.parametrize(("present", "most"), [(1, ERA_JOBS), (60, 60), (1000, 100)])
+def test_a_sample_of_more_jobs_draws_from_a_longer_era(present: int, most: int) -> None:
+    times = RemainingTimes(learned(*map(float, range(1, 201))), 0.0)
+    jobs = [JobState(Job(str(at), 1, "bert", "ada"), at, 0.0) for at in range(present)]
+    kinds = [len(set(times.draw(jobs, random.Random(seed)).values())) for seed in range(20)]
+    assert max(kinds) <= most
+    assert present == 1 or max(kinds) > most / 2
 
 
 @pytest.mark.parametrize("seed", [0, 1])

@@ -105,15 +105,13 @@ class DurationSamples:
     def __init__(self) -> None:
         self._latest: dict[Hashable, deque[float]] = {}
         """In the order in which the jobs finished."""
-        self._ends: dict[Hashable, deque[Seconds]] = {}
-        """When the same jobs finished."""
         self._sorted: dict[Hashable, Sequence[float]] = {}
         self._block = DriftBlock()
         self.drifts: deque[float] = deque(maxlen=MAX_DRIFTS)
         """The GPU time of consecutive jobs over the time that was expected of them, for the latest blocks of jobs."""
 
-    def learn(self, job: Job, seconds: float, at: Seconds) -> None:
-        """Record that a job was done at this time, after its runs had lasted for `seconds`."""
+    def learn(self, job: Job, seconds: float) -> None:
+        """Record that a job is done after its runs have lasted for `seconds`."""
         kinds = kinds_of(job)
         known = next((self._latest[kind] for kind in kinds if kind in self._latest), None)
         if known is not None and self._block.add(job.gpus or 1, seconds, sum(known) / len(known)):
@@ -123,19 +121,16 @@ class DurationSamples:
             latest = self._latest.get(kind)
             if latest is None:
                 latest = self._latest[kind] = deque(maxlen=MAX_SAMPLES)
-                self._ends[kind] = deque(maxlen=MAX_SAMPLES)
             latest.append(seconds)
-            self._ends[kind].append(at)
             self._sorted.pop(kind, None)
 
     def latest(self, kind: Hashable) -> Sequence[float]:
         """Return the latest durations of a kind, in the order in which the jobs finished."""
         return self._latest.get(kind, ())
 
-    def since(self, kind: Hashable) -> Seconds:
-        """Return when the first of these durations ended; without earlier ones, long ago."""
-        ends = self._ends.get(kind)
-        return ends[0] if ends is not None and len(ends) == MAX_SAMPLES else -inf
+    def is_whole(self, kind: Hashable) -> bool:
+        """Return whether these are all durations of the kind so far, and not only the latest."""
+        return len(self.latest(kind)) < MAX_SAMPLES
 
     def of(self, kind: Hashable) -> Sequence[float]:
         """Return the latest durations of a kind, ascending."""
