@@ -18,10 +18,10 @@ from typing import Final
 from benchmarks.figure import Figure
 from benchmarks.workloads import REFERENCE
 from weft.core.scheduler import Scheduler
-from weft.core.state.durations import DurationSamples
 from weft.forecast.branches import Branches, cpu_s
 from weft.forecast.calibration import Calibration
 from weft.forecast.forward import run_forward, unfinished_jobs
+from weft.forecast.history import History
 from weft.forecast.quantiles import SAMPLES, Sampling, forecast
 from weft.forecast.remaining import RemainingTimes
 from weft.model import Exited, JobId, Node, Start, Submitted
@@ -142,18 +142,18 @@ def _ask(
     scheduler: Scheduler, engine: Engine, asked: Mapping[JobId, float], limits_s: Mapping[JobId, float]
 ) -> Iterator[Answer]:
     """Simulate again, and ask at the submissions of these jobs."""
-    samples, waits, calibration = DurationSamples(), deque[float](maxlen=LAST_WAITS), Calibration()
+    history, waits, calibration = History(), deque[float](maxlen=LAST_WAITS), Calibration()
     state, left = scheduler.state, len(asked)
     for events in engine.instants():
         facts = advance(scheduler, engine, events)
         for fact in facts:
             if type(fact) is Exited and fact.how == "done":
-                samples.learn(state.jobs[fact.job].job, state.jobs[fact.job].attained_s)
+                history.learn(state.jobs[fact.job])
             elif type(fact) is Start and fact.run == 1:
                 waits.append(fact.at - state.jobs[fact.job].submitted_at)
         for fact in facts:
             if type(fact) is Submitted and fact.job.id in asked:
-                known = Known(samples, calibration, statistics.fmean(waits), limits_s)
+                known = Known(history, calibration, statistics.fmean(waits), limits_s)
                 yield _answer(scheduler, fact.job.id, asked[fact.job.id], known)
                 left -= 1
         if not left:
@@ -164,7 +164,7 @@ def _ask(
 class Known:
     """What is known when a job is submitted."""
 
-    samples: DurationSamples
+    history: History
     calibration: Calibration
     mean_s: float
     """The mean wait of the last jobs that started."""
@@ -173,7 +173,7 @@ class Known:
 
 def _answer(scheduler: Scheduler, job: JobId, waited_s: float, known: Known) -> Answer:
     now = scheduler.state.now
-    times = RemainingTimes(known.samples, now, scheduler.state.active.values())
+    times = RemainingTimes(known.history, now, scheduler.state.active.values())
     sampled = forecast(scheduler, now, Sampling(until_started=[job]), times=times)
     sampled = replace(sampled, jobs={job: sampled.jobs[job]})  # the samples end before the others start
     known.calibration.learn(scheduler.state)

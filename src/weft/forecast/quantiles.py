@@ -9,10 +9,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from weft.core.scheduler import Scheduler
-from weft.core.state.job import JobState
 from weft.forecast.arrivals import Arrivals
 from weft.forecast.forward import MEASURED, Costs, run_forward, unfinished_jobs
-from weft.forecast.remaining import Basis, Ground, RemainingTimes, remaining_times
+from weft.forecast.remaining import Basis, RemainingTimes, remaining_times
 from weft.forecast.samples import Times, run_samples
 from weft.model import Event, JobId, Seconds
 
@@ -94,6 +93,7 @@ def forecast(
     jobs = unfinished_jobs(scheduler.state)
     draws = random.Random(sampling.seed)
     works = [times.draw(jobs, draws) for _ in range(sampling.samples)]
+    drifts = [times.drift(draws) for _ in works]
     arrivals = Arrivals(scheduler.state, now) if sampling.arrivals else None
     runs = changed or scheduler
     events = changes(runs, now)
@@ -115,21 +115,32 @@ def forecast(
     for at, job in enumerate(jobs):
         ground = times.ground(job)
         unknown += ground.basis == "none"
-        found[job.id] = _job_forecast(job, ground, [(each[2 * at], each[2 * at + 1]) for each in columns])
+        waits = not job.active and not job.held
+        start = quantiles([each[2 * at] for each in columns], now, drifts) if waits else UNKNOWN
+        end = quantiles([each[2 * at + 1] for each in columns], now, drifts)
+        end = _within(end, start.p90 if waits else now, times.limit_s(job))
+        found[job.id] = JobForecast(job.id, job.job.user, waits, start, end, ground.basis, ground.jobs)
     return Forecast(now, len(columns), found, unknown)
 
 
-def _job_forecast(job: JobState, ground: Ground, samples: Sequence[tuple[float, float]]) -> JobForecast:
-    waits = not job.active and not job.held
-    start = quantiles([start for start, _ in samples]) if waits else UNKNOWN
-    end = quantiles([end for _, end in samples])
-    return JobForecast(job.id, job.job.user, waits, start, end, ground.basis, ground.jobs)
+def quantiles(times: Sequence[float], now: Seconds = 0.0, drifts: Sequence[float] = ()) -> Quantiles:
+    """Return the quantiles of sampled times, in which infinity stands for never.
+
+    `drifts`: for each sample, the factor by which all jobs together may take longer than in it. It widens P90 alone:
+    its median is near 1, and single factors that are far from it would make P50 worse."""
+    p50 = _quantile(sorted(times), 0.5)
+    if not drifts:
+        return Quantiles(p50, _quantile(sorted(times), 0.9))
+    late = sorted(now + (at - now) * drift for at, drift in zip(times, drifts, strict=False))
+    p90 = _quantile(late, 0.9)
+    return Quantiles(p50, p90 if p50 is None or p90 is None else max(p50, p90))
 
 
-def quantiles(times: Sequence[float]) -> Quantiles:
-    """Return the quantiles of sampled times, in which infinity stands for never."""
-    ordered = sorted(times)
-    return Quantiles(_quantile(ordered, 0.5), _quantile(ordered, 0.9))
+def _within(end: Quantiles, start: Seconds | None, limit_s: float) -> Quantiles:
+    """Return the quantiles of an end that comes at most at a time limit after the start."""
+    if start is None or end.p50 is None or end.p90 is None:
+        return end
+    return Quantiles(end.p50, max(min(end.p90, start + limit_s), end.p50))
 
 
 def _quantile(ordered: Sequence[float], share: float) -> float | None:

@@ -1,8 +1,7 @@
 """The remaining times of jobs: as they declare or report, else drawn from the durations of similar jobs.
 
 A job of unknown duration that has run for a time is drawn from the durations that are longer than that. Runs that go on
-count as longer than so far: without them, the long jobs of a kind would be missing until they finish. Once only the
-latest durations of a kind are kept, long jobs finish as often as they start, and runs count no more. The most
+count as longer than so far: without them, the long jobs of a kind would be missing until they finish. The most
 similar jobs count first. The fewer of them there are, the more often the draw comes from a wider kind. Within one
 sample, jobs of one kind draw from the durations of one era of the past: samples then differ as a whole.
 """
@@ -12,20 +11,18 @@ from __future__ import annotations
 import random
 from bisect import bisect_right
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from itertools import islice
 from typing import Final, Literal, NamedTuple
 
 from weft.core.metrics.work import declared_length_s
-from weft.core.state.durations import DurationSamples, kinds_of
+from weft.core.state.durations import kinds_of
 from weft.core.state.job import JobState
 from weft.core.state.state import State
+from weft.forecast.history import History, learn
 from weft.model import Job, JobId, Seconds
 from weft.model.status import ENDED
 
 FOREVER_S: Final = 1e12
 """The remaining time of a job that does not end, or about which nothing is known."""
-MAX_LEARNED_JOBS: Final = 20_000
-"""The latest ended jobs from which durations are learned."""
 WIDER: Final = 2.0
 """The weight of the wider kind, in durations of the narrower one."""
 ERA_JOBS: Final = 8
@@ -63,26 +60,17 @@ class _Basis(NamedTuple):
     """Its kinds, the most similar first, with the number of durations that are longer than it has run; none is 0."""
 
 
-def learn(state: State) -> DurationSamples:
-    """Return the durations of the latest jobs that are done."""
-    samples, latest = DurationSamples(), list(islice(reversed(state.ended.values()), MAX_LEARNED_JOBS))
-    for job in reversed(latest):
-        if job.status == "done" and job.job.replica is None:
-            samples.learn(job.job, job.attained_s)
-    return samples
-
-
 class RemainingTimes:
     """Draws the remaining work of jobs as of `now`, in solo seconds."""
 
-    def __init__(self, samples: DurationSamples, now: Seconds, running: Iterable[JobState] = ()) -> None:
+    def __init__(self, history: History, now: Seconds, running: Iterable[JobState] = ()) -> None:
         """`running`: runs that have not ended, of which it is known that they take longer than so far."""
-        self._samples, self._now = samples, now
+        self._history, self._now = history, now
         self._running: dict[Hashable, list[float]] = {}
         for job in running:
             if job.job.replica is None and not job.suspended:
                 for kind in kinds_of(job.job):
-                    if samples.is_whole(kind):
+                    if job.first_start is not None and job.first_start >= history.since(kind):
                         self._running.setdefault(kind, []).append(job.attained(now))
         for attained_s in self._running.values():
             attained_s.sort()
@@ -93,8 +81,24 @@ class RemainingTimes:
     def draw(self, jobs: Iterable[JobState], draws: random.Random) -> dict[JobId, float]:
         """Return one sample: the work left of each job."""
         bases = [(job.id, self._bases.get(job.id) or self._take_up(job)) for job in jobs if job.status not in ENDED]
-        eras = _Eras(self._samples, self._present, draws)
+        eras = _Eras(self._history, self._present, draws)
         return {job: self._draw(basis, draws, eras) for job, basis in bases}
+
+    def drift(self, draws: random.Random) -> float:
+        """Return a factor by which all jobs of a sample together may take longer, as far off as earlier expectations
+        were. Declared durations do not drift: the fewer of the drawn jobs are learned, the nearer it is to 1."""
+        drifts = self._history.drifts
+        if len(drifts) < MIN_DRIFTS:
+            return 1.0
+        learned = sum(basis.known_s is None for basis in self._bases.values()) / max(len(self._bases), 1)
+        return 1.0 + learned * (drifts[int(draws.random() * len(drifts))] - 1.0)
+
+    def limit_s(self, job: JobState) -> float:
+        """Return the time left until the time limit of a job, from now if it runs, else from its start."""
+        limit_s = _limit_s(job.job)
+        if limit_s is None:
+            return FOREVER_S
+        return max(limit_s - (self._now - job.started_at if job.active else 0.0), 0.0)
 
     def ground(self, job: JobState) -> Ground:
         """Return what the estimate of a job rests on."""
@@ -103,7 +107,7 @@ class RemainingTimes:
         if self._known(job) is not None:
             return Ground("declared")
         for kind, basis in zip(kinds_of(job.job), _LEVELS, strict=True):
-            if known := self._samples.of(kind):
+            if known := self._history.of(kind):
                 return Ground(basis, len(known))
         return Ground("limit") if _limit_s(job.job) is not None else Ground("none")
 
@@ -129,10 +133,7 @@ class RemainingTimes:
     def _draw(self, basis: _Basis, draws: random.Random, eras: _Eras) -> float:
         if basis.known_s is not None:
             return basis.known_s
-        left_s = self._learned(basis, draws, eras)
-        if left_s < FOREVER_S:
-            left_s *= eras.drift
-        return min(left_s, basis.limit_s)
+        return min(self._learned(basis, draws, eras), basis.limit_s)
 
     def _basis(self, job: JobState) -> _Basis:
         if job.job.replica is not None or job.suspended:
@@ -140,14 +141,10 @@ class RemainingTimes:
         known_s = self._known(job)
         if known_s is not None:
             return _Basis(known_s)
-        attained_s, limit_s = job.attained(self._now), _limit_s(job.job)
+        attained_s = job.attained(self._now)
         start_s = job.job.profile.start_s if job.job.profile is not None and not job.active else 0.0
-        run_s = self._now - job.started_at if job.active else 0.0
-        longer = [(kind, self._samples.count_longer(kind, attained_s)) for kind in kinds_of(job.job)]
-        return _Basis(
-            None, attained_s, start_s, FOREVER_S if limit_s is None else max(limit_s - run_s, 0.0),
-            [(kind, count) for kind, count in longer if count],
-        )  # fmt: skip
+        longer = [(kind, self._history.count_longer(kind, attained_s)) for kind in kinds_of(job.job)]
+        return _Basis(None, attained_s, start_s, self.limit_s(job), [(kind, count) for kind, count in longer if count])
 
     def _learned(self, basis: _Basis, draws: random.Random, eras: _Eras) -> float:
         """Draw from the durations of similar jobs that are longer than the job has run."""
@@ -163,7 +160,7 @@ class RemainingTimes:
     def _draw_longer(self, kind: Hashable, attained_s: float, draws: random.Random, eras: _Eras) -> float:
         """Draw a duration that is longer. A run that is longer and goes on counts too: the draw is longer than it."""
         while True:
-            finished, present = self._samples.count_longer(kind, attained_s), self._running.get(kind, ())
+            finished, present = self._history.count_longer(kind, attained_s), self._running.get(kind, ())
             first = bisect_right(present, attained_s)
             running = len(present) - first
             if not finished and not running:
@@ -186,11 +183,8 @@ class _Eras:
     all jobs alike, as the next days may be; single durations from anywhere would cancel out. An era has as many jobs
     as are present, because the sum over many jobs varies less than that over few."""
 
-    def __init__(self, samples: DurationSamples, present: Mapping[Hashable, int], draws: random.Random) -> None:
-        self._samples, self._present, self._draws = samples, present, draws
-        drifts = samples.drifts
-        self.drift = drifts[int(draws.random() * len(drifts))] if len(drifts) >= MIN_DRIFTS else 1.0
-        """The factor by which all jobs of the sample take longer, as far off as earlier expectations were."""
+    def __init__(self, history: History, present: Mapping[Hashable, int], draws: random.Random) -> None:
+        self._history, self._present, self._draws = history, present, draws
         self._at = draws.random()
         """The part of the past after which the era begins, for all kinds."""
         self._eras: dict[Hashable, Sequence[float]] = {}
@@ -201,16 +195,16 @@ class _Eras:
         era = self._eras.get(kind)
         if era is None:
             era = self._eras[kind] = self._choose(kind)
-        for known in (era, self._samples.of(kind)):
+        for known in (era, self._history.of(kind)):
             if found := known[bisect_right(known, attained_s) :]:
                 return found
         return ()
 
     def _choose(self, kind: Hashable) -> Sequence[float]:
-        known = self._samples.latest(kind)
+        known = self._history.latest(kind)
         jobs = max(min(self._present.get(kind, 0), len(known) // 2), ERA_JOBS)
         if len(known) <= jobs:
-            return self._samples.of(kind)
+            return self._history.of(kind)
         first = int(self._at * len(known))
         return sorted(known[(first + at) % len(known)] for at in range(jobs))
 

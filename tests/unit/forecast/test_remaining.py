@@ -7,19 +7,28 @@ import random
 import pytest
 
 from support.builders import Rig, node
-from weft.core.state.durations import MAX_SAMPLES, DurationSamples
 from weft.core.state.job import JobState
-from weft.forecast.remaining import ERA_JOBS, FOREVER_S, RemainingTimes, learn
+from weft.forecast.history import DRIFT_JOBS, MAX_FINISHED, History, learn
+from weft.forecast.remaining import ERA_JOBS, FOREVER_S, MIN_DRIFTS, RemainingTimes
 from weft.model import Job, Task
 
-NOBODY = DurationSamples()
+NOTHING = History()
 
 
-def learned(*durations_s: float, user: str = "ada", name: str = "bert-1", gpus: int = 1) -> DurationSamples:
-    samples = DurationSamples()
+def finished(job: Job, seconds: float, *, began: float = 0.0) -> JobState:
+    """A job that ran once, from `began` on."""
+    found = JobState(job, 1, began)
+    found.first_start, found.ended_at, found.attained_s = began, began + seconds, seconds
+    return found
+
+
+def learned(*durations_s: float, user: str = "ada", name: str = "bert-1", gpus: int = 1) -> History:
+    """Jobs one after the other."""
+    history, at = History(), 0.0
     for seconds in durations_s:
-        samples.learn(Job("0", gpus, name, user), seconds)
-    return samples
+        history.learn(finished(Job("0", gpus, name, user), seconds, began=at))
+        at += seconds
+    return history
 
 
 def draws(times: RemainingTimes, job: JobState, count: int = 200) -> list[float]:
@@ -51,7 +60,7 @@ def test_jobs_of_all_users_count_where_the_user_has_none() -> None:
 def test_few_similar_jobs_leave_a_part_to_wider_kinds() -> None:
     samples = learned(10.0)
     for _ in range(20):
-        samples.learn(Job("0", 1, "gpt", "ada"), 1000.0)
+        samples.learn(finished(Job("0", 1, "gpt", "ada"), 1000.0))
     found = draws(RemainingTimes(samples, 0.0), JobState(Job("1", 1, "bert", "ada"), 1, 0.0))
     assert {10.0, 1000.0} == set(found)
     assert 0.1 < found.count(1000.0) / len(found) < 0.9
@@ -79,7 +88,7 @@ def test_a_run_that_outlasts_all_others_may_take_as_long_again() -> None:
 
 def test_nothing_is_known_before_a_job_has_finished() -> None:
     job = JobState(Job("1"), 1, 0.0)
-    times = RemainingTimes(NOBODY, 0.0)
+    times = RemainingTimes(NOTHING, 0.0)
     assert set(draws(times, job)) == {FOREVER_S}
     assert times.ground(job).basis == "none"
 
@@ -88,21 +97,21 @@ def test_a_time_limit_bounds_what_is_learned_and_is_no_promise() -> None:
     limited = Job("1", 1, "bert", "ada", declared_s=60.0, task=Task(time_limit_s=60.0))
     job = JobState(limited, 1, 0.0)
     assert set(draws(RemainingTimes(learned(10.0, 500.0), 0.0), job)) == {10.0, 60.0}
-    alone = RemainingTimes(NOBODY, 0.0)
+    alone = RemainingTimes(NOTHING, 0.0)
     assert set(draws(alone, job)) == {60.0}
     assert alone.ground(job).basis == "limit"
 
 
 def test_an_overdue_run_is_not_about_to_end() -> None:
     job = run_for(100.0, Job("1", 1, declared_s=50.0))
-    assert min(draws(RemainingTimes(NOBODY, 100.0), job)) >= 0.0
-    assert RemainingTimes(NOBODY, 100.0).ground(job).basis == "none"
+    assert min(draws(RemainingTimes(NOTHING, 100.0), job)) >= 0.0
+    assert RemainingTimes(NOTHING, 100.0).ground(job).basis == "none"
 
 
 def test_a_suspended_run_does_not_end() -> None:
     job = run_for(1.0, Job("1", declared_s=50.0))
     job.suspended = True
-    assert set(draws(RemainingTimes(NOBODY, 1.0), job)) == {FOREVER_S}
+    assert set(draws(RemainingTimes(NOTHING, 1.0), job)) == {FOREVER_S}
 
 
 def test_only_jobs_that_are_done_teach() -> None:
@@ -116,21 +125,65 @@ def test_only_jobs_that_are_done_teach() -> None:
     assert RemainingTimes(learn(rig.state), 30.0).ground(job) == ("similar", 1)
 
 
-@pytest.mark.parametrize(("finished", "counts"), [(MAX_SAMPLES - 1, True), (MAX_SAMPLES, False)])
-def test_runs_count_until_only_the_latest_durations_are_kept(finished: int, counts: bool) -> None:
-    run = run_for(500.0, Job("1", 1, "bert", "ada"))
-    waiting = JobState(Job("2", 1, "bert", "ada"), 2, 500.0)
-    times = RemainingTimes(learned(*[10.0] * finished), 500.0, [run])
-    assert any(seconds > 500.0 for seconds in draws(times, waiting, 2000)) == counts
+def drawn_longer(history: History, *, run_began: float, now: float) -> float:
+    """The part of draws for a new job that are longer than a run that goes on has lasted."""
+    rig = Rig(nodes=[node(gpus=1)])
+    rig.later(run_began)
+    rig.submit(Job("1", 1, "bert", "ada"))
+    rig.settle()
+    rig.later(now - run_began)
+    waiting = JobState(Job("2", 1, "bert", "ada"), 2, now)
+    found = draws(RemainingTimes(history, now, [rig.job("1")]), waiting, 2000)
+    return sum(seconds > now - run_began for seconds in found) / len(found)
+
+
+def test_runs_that_go_on_count_as_longer_than_so_far() -> None:
+    assert 0.3 < drawn_longer(learned(10.0, 10.0), run_began=0.0, now=500.0) < 0.4
+
+
+@pytest.mark.parametrize(("run_began", "counts"), [(15.0, False), (45.0, True)])
+def test_a_run_from_before_the_latest_jobs_counts_no_more(run_began: float, counts: bool) -> None:
+    history = learned(*[10.0] * (MAX_FINISHED + 3))  # the first that is kept ended at 40 s
+    assert (drawn_longer(history, run_began=run_began, now=5000.0) > 0) == counts
+
+
+def test_jobs_that_began_before_the_latest_ones_count_no_more() -> None:
+    history = learned(*[10.0] * MAX_FINISHED)
+    history.learn(finished(Job("0", 1, "bert", "ada"), 10.0 * MAX_FINISHED))
+    assert set(history.of(())) == {10.0}, "long jobs would count twice, when they start and when they end"
 
 
 def test_long_jobs_are_drawn_as_often_as_they_come() -> None:
-    chance = random.Random(5)
-    samples = learned(*[10_000.0 if chance.random() < 0.1 else 10.0 for _ in range(2 * MAX_SAMPLES)])
-    runs = [run_for(5000.0, Job(str(at), 1, "bert", "ada")) for at in range(30)]  # only long jobs go on for so long
-    times = RemainingTimes(samples, 5000.0, runs)
-    found = draws(times, JobState(Job("x", 1, "bert", "ada"), 99, 5000.0), 2000)
-    assert 0.06 < sum(seconds > 100.0 for seconds in found) / len(found) < 0.14
+    """One job begins each second; each tenth lasts 200 s, and most of the latest of these still run."""
+    now, history, ends = 600.0, History(), list[tuple[float, float, float]]()
+    rig = Rig(nodes=[node(gpus=100)])
+    for at in range(600):
+        seconds = 10.0 if at % 10 else 200.0
+        if at + seconds <= now:
+            ends.append((at + seconds, float(at), seconds))
+        else:
+            rig.later(at - rig.now)
+            rig.submit(Job(str(at), 1, "bert", "ada"))
+            rig.settle()
+    for _, began, seconds in sorted(ends):
+        history.learn(finished(Job("0", 1, "bert", "ada"), seconds, began=began))
+    rig.later(now - rig.now)
+    times = RemainingTimes(history, now, rig.state.active.values())
+    found = draws(times, JobState(Job("x", 1, "bert", "ada"), 99, now), 2000)
+    assert 0.08 < sum(seconds > 100.0 for seconds in found) / len(found) < 0.12
+
+
+@pytest.mark.parametrize(("declared", "widest"), [(0, 3.0), (1, 2.0), (3, 1.5)])
+def test_durations_drift_as_far_as_earlier_ones_and_declared_ones_do_not(declared: int, widest: float) -> None:
+    """Blocks of jobs last for 1 s and for 5 s in turn. The more jobs declare their duration, the less they drift."""
+    history = learned(*([1.0] * DRIFT_JOBS + [5.0] * DRIFT_JOBS) * MIN_DRIFTS)
+    jobs = [JobState(Job("x", 1, "bert", "ada"), 1, 0.0)]
+    jobs += [JobState(Job(str(at), declared_s=10.0), 2 + at, 0.0) for at in range(declared)]
+    times, chance = RemainingTimes(history, 0.0), random.Random(0)
+    times.draw(jobs, chance)
+    found = {times.drift(chance) for _ in range(200)}
+    assert min(found) < 1.0 < max(found) <= 1.0 + 4.0 / (1 + declared)
+    assert max(found) > 1.0 + (widest - 1.0) / 4
 
 
 @pytest.mark.parametrize(("present", "most"), [(1, ERA_JOBS), (60, 60), (1000, 100)])

@@ -11,10 +11,11 @@ from weft.core.state.apply.snapshots import snapshot
 from weft.errors import WeftError
 from weft.forecast.arrivals import MIN_PAST, Arrivals
 from weft.forecast.branches import Branches
+from weft.forecast.history import DRIFT_JOBS
 from weft.forecast.present import simulate_from
 from weft.forecast.quantiles import Quantiles, Sampling, forecast, quantiles
 from weft.forecast.whatif import Change, what_if
-from weft.model import Deployed, Job, Paused, Ready, Service, Share
+from weft.model import Deployed, Job, Paused, Ready, Service, Share, Task
 
 FEW = Sampling(samples=3)
 
@@ -34,6 +35,40 @@ def test_quantiles_leave_out_no_sample_that_never_happens() -> None:
     assert quantiles([1.0, 2.0, inf]) == Quantiles(2.0, None)
     assert quantiles([1.0, inf, inf]) == Quantiles(None, None)
     assert quantiles([float(at) for at in range(30)]) == Quantiles(15.0, 27.0)
+
+
+def test_a_drift_of_all_jobs_widens_p90_alone() -> None:
+    times = [100.0 + at for at in range(30)]
+    assert quantiles(times, 100.0, [1.0] * 30) == Quantiles(115.0, 127.0)
+    assert quantiles(times, 100.0, [0.1] * 30) == Quantiles(115.0, 115.0), "P90 is not before P50"
+    wide = quantiles(times, 100.0, [1.0, 4.0] * 15)
+    assert wide.p50 == 115.0
+    assert wide.p90 is not None
+    assert wide.p90 > 180.0
+    assert quantiles([1.0, 2.0, inf], 0.0, [0.5, 0.5, 0.5]).p90 is None
+
+
+def test_an_end_drifts_no_further_than_the_time_limit() -> None:
+    """Earlier jobs lasted for 1 s and for 50 s in turn, so the next ones may last much longer than expected."""
+    rig = two_gpus()
+    for at in range(10 * DRIFT_JOBS):
+        rig.submit(Job(f"x{at}", 2, "bert", "ada"))
+        rig.settle()
+        rig.later(50.0 if at // DRIFT_JOBS % 2 else 1.0)
+        rig.exit(f"x{at}")
+    limited = Task(time_limit_s=60.0)
+    rig.submit(
+        Job("a", 2, "bert", "ada", task=limited), Job("b", 2, "bert", "ada", task=limited), Job("c", 2, "bert", "ada")
+    )
+    rig.settle()
+    found = forecast(rig.scheduler, rig.now, Sampling(samples=30, arrivals=False)).jobs
+    assert found["a"].end.p90 == rig.now + 60.0
+    start, end = found["b"].start, found["b"].end
+    assert start.p90 is not None
+    assert end.p90 is not None
+    assert end.p90 <= start.p90 + 60.0
+    assert found["c"].end.p90 is not None
+    assert found["c"].end.p90 > rig.now + 180.0, "nothing limits this one"
 
 
 def test_declared_durations_give_one_future() -> None:

@@ -6,9 +6,7 @@ number of GPUs count first.
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections import deque
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable
 from functools import lru_cache
 from math import inf
 from typing import Final, NamedTuple
@@ -18,13 +16,6 @@ from weft.model import Job, Seconds
 
 MAX_KINDS: Final = 8192
 """The names whose kinds are kept: backfill asks for those of all waiting jobs at each pass."""
-MAX_SAMPLES: Final = 256
-"""The latest durations of a kind of jobs that are kept one by one."""
-
-
-DRIFT_JOBS: Final = 30
-"""The jobs of a block over which the drift of durations is measured."""
-MAX_DRIFTS: Final = 100
 
 
 class DurationRecord(NamedTuple):
@@ -78,71 +69,6 @@ class Durations:
             if (found := records.get(kind)) is not None:
                 return found
         return None
-
-
-class DriftBlock:
-    """Jobs that finished one after the other: how far off the means of their kinds were for all of them together."""
-
-    def __init__(self) -> None:
-        self._actual_s = self._expected_s = 0.0
-        self._jobs = 0
-
-    def add(self, gpus: int, actual_s: float, expected_s: float) -> bool:
-        """Add a job; return whether the block is full."""
-        self._actual_s += gpus * actual_s
-        self._expected_s += gpus * expected_s
-        self._jobs += 1
-        return self._jobs >= DRIFT_JOBS and self._expected_s > 0
-
-    @property
-    def ratio(self) -> float:
-        return self._actual_s / self._expected_s
-
-
-class DurationSamples:
-    """The same durations one by one, by the same kinds: the distribution from which forecasts draw."""
-
-    def __init__(self) -> None:
-        self._latest: dict[Hashable, deque[float]] = {}
-        """In the order in which the jobs finished."""
-        self._sorted: dict[Hashable, Sequence[float]] = {}
-        self._block = DriftBlock()
-        self.drifts: deque[float] = deque(maxlen=MAX_DRIFTS)
-        """The GPU time of consecutive jobs over the time that was expected of them, for the latest blocks of jobs."""
-
-    def learn(self, job: Job, seconds: float) -> None:
-        """Record that a job is done after its runs have lasted for `seconds`."""
-        kinds = kinds_of(job)
-        known = next((self._latest[kind] for kind in kinds if kind in self._latest), None)
-        if known is not None and self._block.add(job.gpus or 1, seconds, sum(known) / len(known)):
-            self.drifts.append(self._block.ratio)
-            self._block = DriftBlock()
-        for kind in kinds:
-            latest = self._latest.get(kind)
-            if latest is None:
-                latest = self._latest[kind] = deque(maxlen=MAX_SAMPLES)
-            latest.append(seconds)
-            self._sorted.pop(kind, None)
-
-    def latest(self, kind: Hashable) -> Sequence[float]:
-        """Return the latest durations of a kind, in the order in which the jobs finished."""
-        return self._latest.get(kind, ())
-
-    def is_whole(self, kind: Hashable) -> bool:
-        """Return whether these are all durations of the kind so far, and not only the latest."""
-        return len(self.latest(kind)) < MAX_SAMPLES
-
-    def of(self, kind: Hashable) -> Sequence[float]:
-        """Return the latest durations of a kind, ascending."""
-        found = self._sorted.get(kind)
-        if found is None:
-            found = self._sorted[kind] = sorted(self._latest.get(kind, ()))
-        return found
-
-    def count_longer(self, kind: Hashable, seconds: float) -> int:
-        """Return how many of the latest durations of a kind are longer."""
-        known = self.of(kind)
-        return len(known) - bisect_right(known, seconds)
 
 
 def kinds_of(job: Job) -> tuple[Hashable, ...]:
