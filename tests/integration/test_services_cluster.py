@@ -20,6 +20,9 @@ from support.live_cluster import Cluster, cluster
 from support.local_scheduler import until
 from support.secured_cluster import gate
 from support.service_requests import Requests, get
+from weft.endpoints.credentials import Credentials
+from weft.web.live.latency import LatencyReader
+from weft.wire.views.services import ServiceView
 
 PROGRAM = Path(support.served_program.__file__)
 FILE = f"""service: chat
@@ -99,5 +102,10 @@ def test_a_router_that_other_machines_reach_has_tls_and_asks_for_tokens() -> Non
         trust = ssl.create_default_context(cadata=(here.ca() or b"").decode())
         with pytest.raises(urllib.error.HTTPError, match="401"):
             urllib.request.urlopen(f"{url}/x", context=trust, timeout=30.0)
+        views = [ServiceView(name="chat", url=url)]
+        median_s, p95_s = LatencyReader(here.owner()).read(views)["chat"]
+        assert 0 < (median_s or 0) <= (p95_s or 0) < 30
+        assert LatencyReader().read(views) == {}, "without the certificate of the cluster, it asks no router"
+        assert LatencyReader(Credentials("wrong", here.ca())).read(views) == {}
         here.weft("undeploy", "chat", *at)
         until(lambda: not json.loads(here.weft("services", "--json", *at).stdout)["services"])

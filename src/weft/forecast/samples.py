@@ -58,7 +58,16 @@ def run_samples(
             elif all_arrive:
                 found.append(sample(number, arrive=True))
             else:
-                found.append([max(at + by, now) for at, by in zip(sample(number), delays[number % pairs], strict=True)])
+                found.append(_delayed(sample(number), delays[number % pairs], now))
+    return found
+
+
+def _delayed(times: Times, delays: Sequence[float], now: Seconds) -> Times:
+    """Return the times with the delays of another sample. A job that starts at once is not delayed."""
+    found = [max(at + by, now) for at, by in zip(times, delays, strict=True)]
+    for start in range(0, len(times), 2):
+        if times[start] <= now:
+            found[start : start + 2] = times[start : start + 2]
     return found
 
 

@@ -94,7 +94,7 @@ async def _serve(plan: WebPlan) -> None:
     follower.open()
     tasks = TaskSet()
     tasks.spawn(load_past(board, plan.where))
-    latency = LatencyReader()
+    latency = LatencyReader(plan.credentials)
     tasks.every(LATENCY_S, lambda: _read_latency(board, latency), "reading the latency of services")
     login.name_cookie(int(plan.bound.getsockname()[1]))
     port = await listener.open(plan.bound)

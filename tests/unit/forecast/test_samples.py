@@ -48,3 +48,13 @@ def test_no_job_starts_in_the_past() -> None:
         return [NOW if arrive or number >= PROBES else NOW + 90.0, inf]
 
     assert {start for start, _ in run_samples(run, 6, PAIRED_JOBS, NOW, may_arrive=True)} == {NOW}
+
+
+def test_a_job_that_starts_at_once_is_not_delayed() -> None:
+    def run(number: int, *, arrive: bool) -> Times:
+        if number >= PROBES:
+            return [NOW, NOW + 7.0]
+        return [NOW + 50.0 * arrive + 1.0, NOW + 50.0 * arrive + 8.0]
+
+    found = run_samples(run, 4, PAIRED_JOBS, NOW, may_arrive=True)
+    assert [list(each) for each in found[PROBES:]] == [[NOW, NOW + 7.0]] * 2

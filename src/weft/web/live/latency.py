@@ -1,14 +1,16 @@
-"""The latency of services, from the metrics of the router on this machine: a histogram and the one before it."""
+"""The latency of services, from the metrics of their routers: a histogram and the one before it."""
 
 from __future__ import annotations
 
 import http.client
 import re
+import ssl
 from collections.abc import Mapping, Sequence
 from typing import Final
 from urllib.parse import urlsplit
 
 from weft.endpoints.addresses import is_loopback
+from weft.endpoints.credentials import Credentials
 from weft.web.live.board import Latencies
 from weft.wire.views.services import ServiceView
 
@@ -25,43 +27,51 @@ Buckets = dict[str, list[tuple[float, float]]]
 class LatencyReader:
     """Reads the histogram again and again. Runs in a thread."""
 
-    def __init__(self) -> None:
+    def __init__(self, credentials: Credentials | None = None) -> None:
+        """`credentials`: for routers with TLS, which ask for a token."""
+        self._credentials = credentials
         self._before: Buckets = {}
-        self._last: Latencies = {}
 
     def read(self, services: Sequence[ServiceView]) -> Latencies:
-        """Return the quantiles of the requests since the last call; of a service without any, those of before."""
+        """Return the quantiles of the requests since the last call; None: a service had none."""
         found: Buckets = {}
-        for host, port in _routers(services):
+        for scheme, address in {urlsplit(service.url)[:2] for service in services}:
             try:
-                found |= parse(_fetch(host, port))
+                found |= parse(self._fetch(f"{scheme}://{address}"))
             except (OSError, http.client.HTTPException, ValueError):
                 continue
         quantiles = {}
         for service, buckets in found.items():
             recent = _since(buckets, self._before.get(service))
             quantiles[service] = (quantile(recent, 0.5), quantile(recent, 0.95))
-        self._before, self._last = found, quantiles
+        self._before = found
         return quantiles
 
+    def _fetch(self, router: str) -> str:
+        """Return the metrics of a router; empty if it may not be asked."""
+        connection, secure = self._connect(router), router.startswith("https:")
+        if connection is None:
+            return ""
+        token = {"Authorization": f"Bearer {self._credentials.token}"} if secure and self._credentials else {}
+        try:
+            connection.request("GET", "/-/metrics", headers=token)
+            return connection.getresponse().read(MAX_BYTES).decode(errors="replace")
+        finally:
+            connection.close()
 
-def _routers(services: Sequence[ServiceView]) -> set[tuple[str, int]]:
-    """Return the addresses of routers on this machine: those elsewhere need a token."""
-    found = set()
-    for service in services:
-        parts = urlsplit(service.url)
-        if parts.scheme == "http" and parts.hostname and parts.port and is_loopback(parts.hostname):
-            found.add((parts.hostname, parts.port))
-    return found
-
-
-def _fetch(host: str, port: int) -> str:
-    connection = http.client.HTTPConnection(host, port, timeout=TIMEOUT_S)
-    try:
-        connection.request("GET", "/-/metrics")
-        return connection.getresponse().read(MAX_BYTES).decode(errors="replace")
-    finally:
-        connection.close()
+    def _connect(self, router: str) -> http.client.HTTPConnection | None:
+        """Return a connection to a router on this machine, or to one with a certificate of the cluster: no other may
+        see the token."""
+        parts = urlsplit(router)
+        host, port, ca = parts.hostname, parts.port, self._credentials.ca if self._credentials is not None else None
+        if not host or not port:
+            return None
+        if parts.scheme == "https" and ca is not None:
+            trust = ssl.create_default_context(cadata=ca.decode())
+            return http.client.HTTPSConnection(host, port, timeout=TIMEOUT_S, context=trust)
+        if parts.scheme == "http" and is_loopback(host):
+            return http.client.HTTPConnection(host, port, timeout=TIMEOUT_S)
+        return None
 
 
 def parse(text: str) -> Buckets:
