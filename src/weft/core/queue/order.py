@@ -17,7 +17,7 @@ from weft.core.ports import Policy
 from weft.core.queue.by_queue import Queues
 from weft.core.queue.cursors import Entry, QueueCursor, WaitingList
 from weft.core.queue.expected_ends import ExpectedEnds, end_of
-from weft.core.queue.lines import Line, Lines
+from weft.core.queue.lines import Lines
 from weft.core.queue.protection import UNPROTECTED, Protection
 from weft.core.resources.shapes import Shape
 from weft.core.state.job import JobState
@@ -235,7 +235,8 @@ class Order:
                 if last >= key - KEY_ROUNDING:
                     if last > key + KEY_ROUNDING or last_tie > tie:
                         return True
-                    return next(self.worst(now, (key, tie)), None) is not None
+                    if lines[bisect_left(lines, (key - KEY_ROUNDING - slope * now,))][0] != intercept:
+                        return next(self.worst(now, (key, tie)), None) is not None  # keys that differ by rounding
         return False
 
     def worst(self, now: Seconds, worse_than: tuple[float, int]) -> Iterator[JobState]:
@@ -258,7 +259,7 @@ class Order:
             if -key > least_key + KEY_ROUNDING or -tie > least_tie:
                 yield lines[index][2]
             else:  # skip the runs with the same key that started before: they may not be preempted either
-                index = bisect_left(lines, lines[index][0], hi=index, key=_intercept)
+                index = bisect_left(lines, (lines[index][0],), hi=index)
             if index:
                 heapreplace(heap, self._tail(slope, lines, index - 1, now))
             else:
@@ -381,7 +382,3 @@ def _drop_replicas(jobs: dict[JobId, JobState]) -> None:
     """Remove the replicas of services: they come before all jobs, and are not preempted."""
     for replica in [job.id for job in jobs.values() if job.job.replica is not None]:
         del jobs[replica]
-
-
-def _intercept(line: Line) -> float:
-    return line[0]
