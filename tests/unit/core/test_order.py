@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import random
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
 
 from support.builders import Rig, grid, node, starts
-from weft.core.ports import Policy
+from weft.core.ports import JobView, Policy
+from weft.core.queue.order import KEY_ROUNDING
 from weft.core.state.job import JobState
 from weft.model import Cancelled, Event, Exited, Job, PerRank, Profile, Purged, Started, Submitted
 from weft.policies.las import Las
@@ -154,3 +156,28 @@ def test_who_may_be_stopped_among_equals_is_found_without_looking_at_them_all() 
     assert [job.id for job in order.worst(now, (0.0, rig.job("j29").tie_breaker))] == ["j31", "j30"]
     assert order.has_worse_run(now, -1.0, 0)
     assert [job.id for job in order.worst(now, (-1.0, 0))] == [f"j{n}" for n in reversed(range(32))]
+
+
+@dataclass(frozen=True)
+class NearlyEqual(Policy):
+    """Keys that differ by less or by more than rounding."""
+
+    preempts = True
+
+    def key(self, job: JobView, now: float) -> float:
+        return job.job.priority * 1e-7
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_keys_that_differ_by_rounding_are_equal(seed: int) -> None:
+    draws = random.Random(seed)
+    rig = Rig(NearlyEqual(), grid(4, 8))
+    rig.submit(*(Job(f"j{n}", 1, priority=draws.randint(-30, 30)) for n in range(32)))
+    rig.settle()
+    order, now = rig.scheduler.order, rig.now
+    runs = [(order.key(job, now), job.tie_breaker) for job in rig.state.active.values()]
+    for _ in range(500):
+        key, tie = draws.randint(-45, 45) * 1e-7, draws.choice(runs)[1] + draws.choice([-1, 0, 1])
+        worse = any(own > key + KEY_ROUNDING or (own >= key - KEY_ROUNDING and last > tie) for own, last in runs)
+        assert order.has_worse_run(now, key, tie) == worse
+        assert any(True for _ in order.worst(now, (key, tie))) == worse
