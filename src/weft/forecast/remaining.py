@@ -148,27 +148,25 @@ class RemainingTimes:
 
     def _learned(self, basis: _Basis, draws: random.Random, eras: _Eras) -> float:
         """Draw from the durations of similar jobs that are longer than the job has run."""
-        attained_s, last = basis.attained_s, None
-        for kind, count in basis.longer:
-            last = max(self._draw_longer(kind, attained_s, draws, eras) - attained_s - basis.start_s, 0.0)
+        attained_s, kind = basis.attained_s, None
+        for kind, count in basis.longer:  # the widest kind stays, if none has enough
             if eras.is_enough(kind, count):
-                return last
-        if last is not None:
-            return last
-        return attained_s * (1 / max(draws.random(), MIN_TAIL) - 1) if attained_s > 0 else FOREVER_S
+                break
+        if kind is None:
+            return attained_s * (1 / max(draws.random(), MIN_TAIL) - 1) if attained_s > 0 else FOREVER_S
+        return max(self._draw_longer(kind, attained_s, draws, eras) - attained_s - basis.start_s, 0.0)
 
     def _draw_longer(self, kind: Hashable, attained_s: float, draws: random.Random, eras: _Eras) -> float:
         """Draw a duration that is longer. A run that is longer and goes on counts too: the draw is longer than it."""
+        finished, running = self._history.of(kind), self._running.get(kind, ())
         while True:
-            finished, present = self._history.count_longer(kind, attained_s), self._running.get(kind, ())
-            first = bisect_right(present, attained_s)
-            running = len(present) - first
-            if not finished and not running:
+            first = bisect_right(running, attained_s)
+            longer, go_on = len(finished) - bisect_right(finished, attained_s), len(running) - first
+            if not longer and not go_on:
                 return attained_s / max(draws.random(), MIN_TAIL)
-            if not running or draws.random() * (finished + running) < finished:
-                longer = eras.longer(kind, attained_s)
-                return longer[int(draws.random() * len(longer))]
-            attained_s = present[first + int(draws.random() * running)]
+            if not go_on or draws.random() * (longer + go_on) < longer:
+                return eras.draw(kind, attained_s)
+            attained_s = running[first + int(draws.random() * go_on)]
 
 
 def remaining_times(state: State, now: Seconds) -> RemainingTimes:
@@ -190,15 +188,16 @@ class _Eras:
         self._eras: dict[Hashable, Sequence[float]] = {}
         self._enough: dict[tuple[Hashable, int], bool] = {}
 
-    def longer(self, kind: Hashable, attained_s: float) -> Sequence[float]:
-        """Return the durations of the era that are longer, else all of the kind that are longer."""
+    def draw(self, kind: Hashable, attained_s: float) -> float:
+        """Draw a duration of the era that is longer; if it has none, one of all that are known."""
         era = self._eras.get(kind)
         if era is None:
             era = self._eras[kind] = self._choose(kind)
-        for known in (era, self._history.of(kind)):
-            if found := known[bisect_right(known, attained_s) :]:
-                return found
-        return ()
+        first = bisect_right(era, attained_s)
+        if first == len(era):
+            era = self._history.of(kind)
+            first = bisect_right(era, attained_s)
+        return era[first + int(self._draws.random() * (len(era) - first))]
 
     def _choose(self, kind: Hashable) -> Sequence[float]:
         known = self._history.latest(kind)
