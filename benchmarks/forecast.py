@@ -173,7 +173,7 @@ class Known:
 
 def _answer(scheduler: Scheduler, job: JobId, waited_s: float, known: Known) -> Answer:
     now = scheduler.state.now
-    times = RemainingTimes(known.history, now, scheduler.state.active.values())
+    times = RemainingTimes(known.history, now, unfinished_jobs(scheduler.state))
     sampled = forecast(scheduler, now, Sampling(until_started=[job]), times=times)
     sampled = replace(sampled, jobs={job: sampled.jobs[job]})  # the samples end before the others start
     known.calibration.learn(scheduler.state)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from weft.core.scheduler import Scheduler
+from weft.core.state.job import JobState
 from weft.forecast.arrivals import Arrivals
 from weft.forecast.forward import MEASURED, Costs, run_forward, unfinished_jobs
 from weft.forecast.remaining import Basis, RemainingTimes, remaining_times
@@ -93,7 +94,7 @@ def forecast(
     jobs = unfinished_jobs(scheduler.state)
     draws = random.Random(sampling.seed)
     works = [times.draw(jobs, draws) for _ in range(sampling.samples)]
-    drifts = [times.drift(draws) for _ in works]
+    drifts = [times.drift(draws) for _ in works] if times.drifts else None
     arrivals = Arrivals(scheduler.state, now) if sampling.arrivals else None
     runs = changed or scheduler
     events = changes(runs, now)
@@ -116,31 +117,41 @@ def forecast(
         ground = times.ground(job)
         unknown += ground.basis == "none"
         waits = not job.active and not job.held
-        start = quantiles([each[2 * at] for each in columns], now, drifts) if waits else UNKNOWN
-        end = quantiles([each[2 * at + 1] for each in columns], now, drifts)
-        end = _within(end, start.p90 if waits else now, times.limit_s(job))
+        samples = [(each[2 * at] if waits else now, each[2 * at + 1]) for each in columns]
+        late = samples if drifts is None else _late(samples, drifts, now, times, job)
+        start = _spread([each[0] for each in samples], [each[0] for each in late]) if waits else UNKNOWN
+        end = _spread([each[1] for each in samples], [each[1] for each in late])
         found[job.id] = JobForecast(job.id, job.job.user, waits, start, end, ground.basis, ground.jobs)
     return Forecast(now, len(columns), found, unknown)
 
 
-def quantiles(times: Sequence[float], now: Seconds = 0.0, drifts: Sequence[float] = ()) -> Quantiles:
-    """Return the quantiles of sampled times, in which infinity stands for never.
+def _late(
+    samples: Sequence[tuple[float, float]], drifts: Sequence[float], now: Seconds, times: RemainingTimes, job: JobState
+) -> list[tuple[float, float]]:
+    """Return the start and the end of a job in each sample if all jobs take longer by the drift of the sample. The job
+    itself does so only if its duration is not known, and not beyond its time limit."""
+    is_drawn, limit_s, found = times.is_drawn(job), times.time_to_limit_s(job), []
+    for (start, end), drift in zip(samples, drifts, strict=False):  # there may be fewer samples than were drawn
+        late_start = now + (start - now) * drift
+        late_end = end
+        if NEVER not in (start, end):
+            late_end = late_start + (end - start) * (drift if is_drawn else 1.0)
+            late_end = min(late_end, max(late_start + limit_s, end))
+        found.append((late_start, late_end))
+    return found
 
-    `drifts`: for each sample, the factor by which all jobs together may take longer than in it. It widens P90 alone:
-    its median is near 1, and single factors that are far from it would make P50 worse."""
-    p50 = _quantile(sorted(times), 0.5)
-    if not drifts:
-        return Quantiles(p50, _quantile(sorted(times), 0.9))
-    late = sorted(now + (at - now) * drift for at, drift in zip(times, drifts, strict=False))
-    p90 = _quantile(late, 0.9)
+
+def _spread(times: Sequence[float], late: Sequence[float]) -> Quantiles:
+    """Return P50 of the times and P90 of the late ones: the median of drifts is near 1, but single ones are far from it
+    and would make P50 worse."""
+    p50, p90 = quantiles(times).p50, quantiles(late).p90
     return Quantiles(p50, p90 if p50 is None or p90 is None else max(p50, p90))
 
 
-def _within(end: Quantiles, start: Seconds | None, limit_s: float) -> Quantiles:
-    """Return the quantiles of an end that comes at most at a time limit after the start."""
-    if start is None or end.p50 is None or end.p90 is None:
-        return end
-    return Quantiles(end.p50, max(min(end.p90, start + limit_s), end.p50))
+def quantiles(times: Sequence[float]) -> Quantiles:
+    """Return the quantiles of sampled times, in which infinity stands for never."""
+    ordered = sorted(times)
+    return Quantiles(_quantile(ordered, 0.5), _quantile(ordered, 0.9))
 
 
 def _quantile(ordered: Sequence[float], share: float) -> float | None:

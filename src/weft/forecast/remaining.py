@@ -1,6 +1,6 @@
 """The remaining times of jobs: as they declare or report, else drawn from the durations of similar jobs.
 
-A job of unknown duration that has run for a time is drawn from the durations that are longer than that. Runs that go on
+A job of unknown duration that has run for a time is drawn from the durations that are longer than that. Unfinished jobs
 count as longer than so far: without them, the long jobs of a kind would be missing until they finish. The most
 similar jobs count first. The fewer of them there are, the more often the draw comes from a wider kind. Within one
 sample, jobs of one kind draw from the durations of one era of the past: samples then differ as a whole.
@@ -11,6 +11,7 @@ from __future__ import annotations
 import random
 from bisect import bisect_right
 from collections.abc import Hashable, Iterable, Mapping, Sequence
+from itertools import chain
 from typing import Final, Literal, NamedTuple
 
 from weft.core.metrics.work import declared_length_s
@@ -63,16 +64,17 @@ class _Basis(NamedTuple):
 class RemainingTimes:
     """Draws the remaining work of jobs as of `now`, in solo seconds."""
 
-    def __init__(self, history: History, now: Seconds, running: Iterable[JobState] = ()) -> None:
-        """`running`: runs that have not ended, of which it is known that they take longer than so far."""
+    def __init__(self, history: History, now: Seconds, unfinished: Iterable[JobState] = ()) -> None:
+        """`unfinished`: jobs that have not ended, of which those that started take longer than so far."""
         self._history, self._now = history, now
-        self._running: dict[Hashable, list[float]] = {}
-        for job in running:
-            if job.job.replica is None and not job.suspended:
+        self._unfinished: dict[Hashable, list[float]] = {}
+        """The times that unfinished jobs of a kind have lasted, ascending."""
+        for job in unfinished:
+            if job.first_start is not None and job.job.replica is None and not job.suspended:
                 for kind in kinds_of(job.job):
-                    if job.first_start is not None and job.first_start >= history.since(kind):
-                        self._running.setdefault(kind, []).append(job.attained(now))
-        for attained_s in self._running.values():
+                    if job.first_start >= history.since(kind):
+                        self._unfinished.setdefault(kind, []).append(job.attained(now))
+        for attained_s in self._unfinished.values():
             attained_s.sort()
         self._bases: dict[JobId, _Basis] = {}
         self._present: dict[Hashable, int] = {}
@@ -84,16 +86,24 @@ class RemainingTimes:
         eras = _Eras(self._history, self._present, draws)
         return {job: self._draw(basis, draws, eras) for job, basis in bases}
 
-    def drift(self, draws: random.Random) -> float:
-        """Return a factor by which all jobs of a sample together may take longer, as far off as earlier expectations
-        were. Declared durations do not drift: the fewer of the drawn jobs are learned, the nearer it is to 1."""
-        drifts = self._history.drifts
-        if len(drifts) < MIN_DRIFTS:
-            return 1.0
-        learned = sum(basis.known_s is None for basis in self._bases.values()) / max(len(self._bases), 1)
-        return 1.0 + learned * (drifts[int(draws.random() * len(drifts))] - 1.0)
+    @property
+    def drifts(self) -> bool:
+        """True if enough is known to say how far off expectations are."""
+        return len(self._history.drifts) >= MIN_DRIFTS
 
-    def limit_s(self, job: JobState) -> float:
+    def drift(self, draws: random.Random) -> float:
+        """Return a factor by which all jobs that were drawn so far may take longer together, as far off as earlier
+        expectations were. It is the nearer to 1, the more of them declare their durations."""
+        known = self._history.drifts
+        declared = sum(basis.known_s is not None and basis.known_s < FOREVER_S for basis in self._bases.values())
+        learned = sum(basis.known_s is None for basis in self._bases.values())
+        return 1.0 + (known[int(draws.random() * len(known))] - 1.0) * learned / max(learned + declared, 1)
+
+    def is_drawn(self, job: JobState) -> bool:
+        """Return whether the duration of a job is not known."""
+        return self._bases[job.id].known_s is None
+
+    def time_to_limit_s(self, job: JobState) -> float:
         """Return the time left until the time limit of a job, from now if it runs, else from its start."""
         limit_s = _limit_s(job.job)
         if limit_s is None:
@@ -144,7 +154,9 @@ class RemainingTimes:
         attained_s = job.attained(self._now)
         start_s = job.job.profile.start_s if job.job.profile is not None and not job.active else 0.0
         longer = [(kind, self._history.count_longer(kind, attained_s)) for kind in kinds_of(job.job)]
-        return _Basis(None, attained_s, start_s, self.limit_s(job), [(kind, count) for kind, count in longer if count])
+        return _Basis(
+            None, attained_s, start_s, self.time_to_limit_s(job), [(kind, count) for kind, count in longer if count]
+        )
 
     def _learned(self, basis: _Basis, draws: random.Random, eras: _Eras) -> float:
         """Draw from the durations of similar jobs that are longer than the job has run."""
@@ -157,21 +169,22 @@ class RemainingTimes:
         return max(self._draw_longer(kind, attained_s, draws, eras) - attained_s - basis.start_s, 0.0)
 
     def _draw_longer(self, kind: Hashable, attained_s: float, draws: random.Random, eras: _Eras) -> float:
-        """Draw a duration that is longer. A run that is longer and goes on counts too: the draw is longer than it."""
-        finished, running = self._history.of(kind), self._running.get(kind, ())
+        """Draw a duration that is longer. An unfinished job that has lasted longer counts too: the draw is longer than
+        that."""
+        finished, unfinished = self._history.of(kind), self._unfinished.get(kind, ())
         while True:
-            first = bisect_right(running, attained_s)
-            longer, go_on = len(finished) - bisect_right(finished, attained_s), len(running) - first
+            first = bisect_right(unfinished, attained_s)
+            longer, go_on = len(finished) - bisect_right(finished, attained_s), len(unfinished) - first
             if not longer and not go_on:
                 return attained_s / max(draws.random(), MIN_TAIL)
             if not go_on or draws.random() * (longer + go_on) < longer:
                 return eras.draw(kind, attained_s)
-            attained_s = running[first + int(draws.random() * go_on)]
+            attained_s = unfinished[first + int(draws.random() * go_on)]
 
 
 def remaining_times(state: State, now: Seconds) -> RemainingTimes:
-    """Return the remaining times of the jobs of a state, learned from its ended and running jobs."""
-    return RemainingTimes(learn(state), now, state.active.values())
+    """Return the remaining times of the jobs of a state, learned from those that have started."""
+    return RemainingTimes(learn(state), now, chain(state.active.values(), state.waiting.values()))
 
 
 class _Eras:

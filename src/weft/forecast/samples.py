@@ -17,9 +17,9 @@ from weft.model import Seconds
 MIN_SAMPLES: Final = 5
 """Samples that are made whatever they take."""
 PROBES: Final = 2
-"""The samples that show whether arrivals matter at all: they run both ways."""
-PAIRED_JOBS: Final = 2000
-"""The jobs that run both ways, over all samples, if the probes do not have as many."""
+"""The samples of a short queue that show whether arrivals matter at all: they run both ways."""
+PAIRED_JOBS: Final = 1500
+"""The jobs that run both ways, over all samples; at least those of one sample do."""
 
 Times = Sequence[float]
 """The start and the end of each present job, in turn; infinite: never."""
@@ -36,7 +36,7 @@ def run_samples(
 ) -> list[Times]:
     """Return the times of the jobs in each sample; fewer samples if they take more CPU seconds than the budget."""
     found, delays = list[Times](), list[list[float]]()
-    pairs = max(PAIRED_JOBS // max(jobs, 1), PROBES)
+    pairs = max(PAIRED_JOBS // max(jobs, 1), 1)
     all_arrive = 2 * pairs >= count
     pairs = PROBES if all_arrive else pairs
     with Branches() as branches:
@@ -53,7 +53,7 @@ def run_samples(
                 plain, later = sample(number), sample(number, arrive=True)
                 found.append(later)
                 delays.append([_delay(*each) for each in zip(plain, later, strict=True)])
-                if number == PROBES - 1:
+                if number == min(PROBES, pairs) - 1:
                     may_arrive = any(any(some) for some in delays)
             elif all_arrive:
                 found.append(sample(number, arrive=True))
@@ -63,11 +63,12 @@ def run_samples(
 
 
 def _delayed(times: Times, delays: Sequence[float], now: Seconds) -> Times:
-    """Return the times with the delays of another sample. A job that starts at once is not delayed."""
+    """Return the times with the delays of another sample. A job that starts at once is delayed only afterwards."""
     found = [max(at + by, now) for at, by in zip(times, delays, strict=True)]
     for start in range(0, len(times), 2):
         if times[start] <= now:
-            found[start : start + 2] = times[start : start + 2]
+            after_start = 0.0 if math.isinf(delays[start]) else max(delays[start + 1] - delays[start], 0.0)
+            found[start], found[start + 1] = times[start], times[start + 1] + after_start
     return found
 
 

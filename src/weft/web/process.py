@@ -16,9 +16,10 @@ from typing import Final
 
 from weft.client import Client
 from weft.endpoints.addresses import Address
-from weft.endpoints.credentials import Credentials
+from weft.endpoints.credentials import Credentials, find_credentials
 from weft.endpoints.paths import Paths
 from weft.engines.background import TaskSet
+from weft.errors import WeftError
 from weft.server.auth.tokens import follow_tokens
 from weft.server.http.listener import MAX_CONNECTIONS, Listener, TlsFiles
 from weft.web.access.login import Login
@@ -94,7 +95,7 @@ async def _serve(plan: WebPlan) -> None:
     follower.open()
     tasks = TaskSet()
     tasks.spawn(load_past(board, plan.where))
-    latency = LatencyReader(plan.credentials)
+    latency = LatencyReader(plan.credentials or _own_credentials(plan.where))
     tasks.every(LATENCY_S, lambda: _read_latency(board, latency), "reading the latency of services")
     login.name_cookie(int(plan.bound.getsockname()[1]))
     port = await listener.open(plan.bound)
@@ -112,6 +113,14 @@ async def _serve(plan: WebPlan) -> None:
 async def _read_latency(board: Board, reader: LatencyReader) -> None:
     if board.services:
         board.latencies = await asyncio.to_thread(reader.read, list(board.services))
+
+
+def _own_credentials(where: Paths | Address) -> Credentials | None:
+    """Return the credentials of the user who runs the page; None: a machine without a cluster has none."""
+    if isinstance(where, Address):
+        with suppress(WeftError):
+            return find_credentials(where)
+    return None
 
 
 def _connect(plan: WebPlan) -> Client:

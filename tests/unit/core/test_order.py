@@ -10,6 +10,7 @@ import pytest
 
 from support.builders import Rig, grid, node, starts
 from weft.core.ports import JobView, Policy
+from weft.core.queue.lines import Lines
 from weft.core.queue.order import KEY_ROUNDING
 from weft.core.state.job import JobState
 from weft.model import Cancelled, Event, Exited, Job, PerRank, Profile, Purged, Started, Submitted
@@ -181,3 +182,36 @@ def test_keys_that_differ_by_rounding_are_equal(seed: int) -> None:
         worse = any(own > key + KEY_ROUNDING or (own >= key - KEY_ROUNDING and last > tie) for own, last in runs)
         assert order.has_worse_run(now, key, tie) == worse
         assert any(True for _ in order.worst(now, (key, tie))) == worse
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_keys_that_grow_and_differ_by_rounding_are_equal(seed: int) -> None:
+    """Also late, and where sums of large numbers are not exact."""
+    draws, order = random.Random(seed), Rig("fifo", grid(1, 1)).scheduler.order
+    job = JobState(Job("x"), 1, 0.0)
+    for _ in range(2000):
+        scale, now = draws.choice([1.0, 1e6, 1e10]), draws.random() * draws.choice([1.0, 1e6, 1e8])
+        key = draws.random() * scale
+        order._lines = {}
+        for slope in draws.sample([0.0, 0.5, 1.0, 512.0], 2):
+            keys = [key + draws.choice([-2, -1, -0.5, 0, 0.5, 1, 2]) * KEY_ROUNDING for _ in range(3)]
+            lines = sorted((own - slope * now, draws.randint(0, 9), at) for at, own in enumerate(keys))
+            order._lines[slope] = Lines((intercept, tie, job) for intercept, tie, _ in lines)
+        tie = draws.randint(0, 9)
+        runs = [(line[0] + slope * now, line[1]) for slope, lines in order._lines.items() for line in lines]
+        worse = any(own > key + KEY_ROUNDING or (own >= key - KEY_ROUNDING and last > tie) for own, last in runs)
+        assert order.has_worse_run(now, key, tie) == worse
+
+
+@pytest.mark.parametrize(
+    ("slope", "intercept", "now", "key"),
+    [
+        (512.0, -10869126072.504923, 106825155.00684564, 43825353291.000046),
+        (1.0, -213381.779, 514584.23699999996, 301202.458001),
+    ],
+)
+def test_a_key_at_the_very_edge_of_rounding_is_equal(slope: float, intercept: float, now: float, key: float) -> None:
+    order = Rig("fifo", grid(1, 1)).scheduler.order
+    order._lines = {slope: Lines([(intercept, 1, JobState(Job("x"), 1, 0.0))])}
+    assert not order.has_worse_run(now, key, 5)
+    assert order.has_worse_run(now, key, 0)

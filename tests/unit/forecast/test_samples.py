@@ -58,3 +58,16 @@ def test_a_job_that_starts_at_once_is_not_delayed() -> None:
 
     found = run_samples(run, 4, PAIRED_JOBS, NOW, may_arrive=True)
     assert [list(each) for each in found[PROBES:]] == [[NOW, NOW + 7.0]] * 2
+
+
+@pytest.mark.parametrize(("end_s", "delayed_s"), [(8.0, 7.0), (38.0, 37.0)])
+def test_a_job_that_starts_at_once_may_end_later_because_of_arrivals(end_s: float, delayed_s: float) -> None:
+    """Arrivals delay its start by 50 s in the first sample, and its end by as much or by 30 s more."""
+
+    def run(number: int, *, arrive: bool) -> Times:
+        if number:
+            return [NOW, NOW + 7.0]
+        return [NOW + 51.0, NOW + 50.0 + end_s] if arrive else [NOW + 1.0, NOW + 8.0]
+
+    found = run_samples(run, 4, PAIRED_JOBS, NOW, may_arrive=True)
+    assert [list(each) for each in found[1:]] == [[NOW, NOW + delayed_s]] * 3

@@ -14,6 +14,7 @@ from weft.forecast.branches import Branches
 from weft.forecast.history import DRIFT_JOBS
 from weft.forecast.present import simulate_from
 from weft.forecast.quantiles import Quantiles, Sampling, forecast, quantiles
+from weft.forecast.remaining import RemainingTimes
 from weft.forecast.whatif import Change, what_if
 from weft.model import Deployed, Job, Paused, Ready, Service, Share, Task
 
@@ -37,38 +38,65 @@ def test_quantiles_leave_out_no_sample_that_never_happens() -> None:
     assert quantiles([float(at) for at in range(30)]) == Quantiles(15.0, 27.0)
 
 
-def test_a_drift_of_all_jobs_widens_p90_alone() -> None:
-    times = [100.0 + at for at in range(30)]
-    assert quantiles(times, 100.0, [1.0] * 30) == Quantiles(115.0, 127.0)
-    assert quantiles(times, 100.0, [0.1] * 30) == Quantiles(115.0, 115.0), "P90 is not before P50"
-    wide = quantiles(times, 100.0, [1.0, 4.0] * 15)
-    assert wide.p50 == 115.0
-    assert wide.p90 is not None
-    assert wide.p90 > 180.0
-    assert quantiles([1.0, 2.0, inf], 0.0, [0.5, 0.5, 0.5]).p90 is None
-
-
-def test_an_end_drifts_no_further_than_the_time_limit() -> None:
-    """Earlier jobs lasted for 1 s and for 50 s in turn, so the next ones may last much longer than expected."""
-    rig = two_gpus()
+def drifting(*jobs: Job, policy: str = "priority") -> Rig:
+    """Two GPUs, on which jobs lasted for 1 s and for 50 s in turn: the next ones may last much longer than expected."""
+    rig = two_gpus(policy=policy)
     for at in range(10 * DRIFT_JOBS):
         rig.submit(Job(f"x{at}", 2, "bert", "ada"))
         rig.settle()
         rig.later(50.0 if at // DRIFT_JOBS % 2 else 1.0)
         rig.exit(f"x{at}")
+    rig.submit(*jobs)
+    rig.settle()
+    return rig
+
+
+def learned_jobs(count: int) -> list[Job]:
+    return [Job(f"w{at}", 2, "bert", "ada") for at in range(count)]
+
+
+ALONE = Sampling(samples=30, arrivals=False)
+
+
+def test_a_drift_of_all_jobs_changes_p90_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    rig = drifting(*learned_jobs(20))
+    drifted = forecast(rig.scheduler, rig.now, ALONE).jobs["w19"]
+    monkeypatch.setattr(RemainingTimes, "drifts", False)
+    plain = forecast(rig.scheduler, rig.now, ALONE).jobs["w19"]
+    assert drifted.start.p50 == plain.start.p50
+    assert drifted.end.p50 == plain.end.p50
+    assert (drifted.start.p90 or 0) - rig.now > 1.2 * ((plain.start.p90 or 0) - rig.now)
+
+
+def test_a_declared_duration_does_not_drift() -> None:
+    rig = drifting(Job("a", 2, declared_s=1000.0), Job("b", 2, declared_s=10.0), *learned_jobs(9))
+    found = forecast(rig.scheduler, rig.now, ALONE).jobs
+    assert found["a"].end == Quantiles(rig.now + 1000.0, rig.now + 1000.0)
+    start, end = found["b"].start, found["b"].end
+    assert (end.p90 or 0) - (start.p90 or 0) == pytest.approx(10.0)
+
+
+def test_an_end_drifts_no_further_than_the_time_limit() -> None:
     limited = Task(time_limit_s=60.0)
-    rig.submit(
+    rig = drifting(
         Job("a", 2, "bert", "ada", task=limited), Job("b", 2, "bert", "ada", task=limited), Job("c", 2, "bert", "ada")
     )
-    rig.settle()
-    found = forecast(rig.scheduler, rig.now, Sampling(samples=30, arrivals=False)).jobs
+    found = forecast(rig.scheduler, rig.now, ALONE).jobs
     assert found["a"].end.p90 == rig.now + 60.0
     start, end = found["b"].start, found["b"].end
     assert start.p90 is not None
     assert end.p90 is not None
     assert end.p90 <= start.p90 + 60.0
-    assert found["c"].end.p90 is not None
-    assert found["c"].end.p90 > rig.now + 180.0, "nothing limits this one"
+    assert (found["c"].end.p90 or 0) > rig.now + 180.0, "nothing limits this one"
+
+
+def test_a_job_that_is_preempted_may_end_after_its_time_limit() -> None:
+    """The limit holds for each run."""
+    short = Job("a", 2, "bert", "ada", task=Task(time_limit_s=60.0))
+    rig = drifting(short, policy="priority:preempts=on")
+    rig.submit(Job("b", 2, declared_s=1000.0, priority=1))
+    rig.settle()
+    assert (forecast(rig.scheduler, rig.now, ALONE).jobs["a"].end.p90 or 0) > rig.now + 1000.0
 
 
 def test_declared_durations_give_one_future() -> None:

@@ -235,8 +235,9 @@ class Order:
                 if last >= key - KEY_ROUNDING:
                     if last > key + KEY_ROUNDING or last_tie > tie:
                         return True
-                    if lines[bisect_left(lines, (key - KEY_ROUNDING - slope * now,))][0] != intercept:
-                        return next(self.worst(now, (key, tie)), None) is not None  # keys that differ by rounding
+                    first = bisect_left(lines, (intercept,))
+                    if first and lines[first - 1][0] + slope * now >= key - KEY_ROUNDING:  # keys differ by rounding
+                        return next(self.worst(now, (key, tie)), None) is not None
         return False
 
     def worst(self, now: Seconds, worse_than: tuple[float, int]) -> Iterator[JobState]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import re
 import ssl
+import time
 from collections.abc import Mapping, Sequence
 from typing import Final
 from urllib.parse import urlsplit
@@ -33,45 +34,43 @@ class LatencyReader:
         self._before: Buckets = {}
 
     def read(self, services: Sequence[ServiceView]) -> Latencies:
-        """Return the quantiles of the requests since the last call; None: a service had none."""
-        found: Buckets = {}
-        for scheme, address in {urlsplit(service.url)[:2] for service in services}:
+        """Return the quantiles of the requests since the last call; None: a service had none. A service whose router
+        does not answer is left out."""
+        routers: dict[str, set[str]] = {}
+        for service in services:
+            routers.setdefault(service.url.removesuffix(f"/{service.name}"), set()).add(service.name)
+        quantiles = {}
+        for router, names in routers.items():
             try:
-                found |= parse(self._fetch(f"{scheme}://{address}"))
+                found = parse(self._fetch(router))
             except (OSError, http.client.HTTPException, ValueError):
                 continue
-        quantiles = {}
-        for service, buckets in found.items():
-            recent = _since(buckets, self._before.get(service))
-            quantiles[service] = (quantile(recent, 0.5), quantile(recent, 0.95))
-        self._before = found
+            for name in names & found.keys():
+                recent = _since(found[name], self._before.get(name))
+                quantiles[name] = (quantile(recent, 0.5), quantile(recent, 0.95))
+                self._before[name] = found[name]
         return quantiles
 
     def _fetch(self, router: str) -> str:
-        """Return the metrics of a router; empty if it may not be asked."""
-        connection, secure = self._connect(router), router.startswith("https:")
-        if connection is None:
+        """Return the metrics of a router on this machine, or of one with a certificate of the cluster: no other may see
+        the token. The text of other routers is empty."""
+        parts, credentials = urlsplit(router), self._credentials
+        host, port, deadline = parts.hostname, parts.port, time.monotonic() + TIMEOUT_S
+        connection, headers = http.client.HTTPConnection(host or "", port, timeout=TIMEOUT_S), dict[str, str]()
+        if parts.scheme == "https" and host and credentials is not None and credentials.ca is not None:
+            trust = ssl.create_default_context(cadata=credentials.ca.decode())
+            connection = http.client.HTTPSConnection(host, port, timeout=TIMEOUT_S, context=trust)
+            headers["Authorization"] = f"Bearer {credentials.token}"
+        elif parts.scheme != "http" or not host or not is_loopback(host):
             return ""
-        token = {"Authorization": f"Bearer {self._credentials.token}"} if secure and self._credentials else {}
         try:
-            connection.request("GET", "/-/metrics", headers=token)
-            return connection.getresponse().read(MAX_BYTES).decode(errors="replace")
+            connection.request("GET", "/-/metrics", headers=headers)
+            answer, text = connection.getresponse(), bytearray()
+            while len(text) < MAX_BYTES and time.monotonic() < deadline and (part := answer.read1(1 << 16)):
+                text += part
+            return text.decode(errors="replace")
         finally:
             connection.close()
-
-    def _connect(self, router: str) -> http.client.HTTPConnection | None:
-        """Return a connection to a router on this machine, or to one with a certificate of the cluster: no other may
-        see the token."""
-        parts = urlsplit(router)
-        host, port, ca = parts.hostname, parts.port, self._credentials.ca if self._credentials is not None else None
-        if not host or not port:
-            return None
-        if parts.scheme == "https" and ca is not None:
-            trust = ssl.create_default_context(cadata=ca.decode())
-            return http.client.HTTPSConnection(host, port, timeout=TIMEOUT_S, context=trust)
-        if parts.scheme == "http" and is_loopback(host):
-            return http.client.HTTPConnection(host, port, timeout=TIMEOUT_S)
-        return None
 
 
 def parse(text: str) -> Buckets:
