@@ -15,7 +15,7 @@ import pytest
 from support.train_env import Inside
 from weft.train.weave import directory
 from weft.train.weave.directory import read_counters
-from weft.train.weave.layout import URGENT_AT
+from weft.train.weave.layout import View, from_page
 from weft.train.weave.member import Member
 
 WAIT_S = 60.0
@@ -146,7 +146,8 @@ def test_a_step_that_insists_waits_for_its_turn_during_a_stop(job: Inside, woven
     process = start(job, f"import time\nwhile not train.should_stop(): time.sleep(0.01)\n{body}")
     until(lambda: _catches_term(process.pid))
     process.send_signal(signal.SIGTERM)
-    until(lambda: (woven / directory.STATE).read_bytes()[URGENT_AT] == 1 << 1 or process.poll() is not None)
+    until(lambda: View(from_page((woven / directory.STATE).read_bytes())).urgent == 1 << 1)
+    assert process.poll() is None, "it waits for its turn"
     other.release("gpu")
     assert finish(process) == "in"
     other.leave()
