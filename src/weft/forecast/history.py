@@ -117,11 +117,12 @@ class _Record:
     def latest(self) -> Sequence[float]:
         """Return the durations that count, in the order in which the jobs finished."""
         if self._latest is None:
-            self._since, kept = -inf, list(self._finished)
+            kept, self._since = list(self._finished), -inf
             if len(kept) == MAX_FINISHED:
-                self._since = kept[0].ended
-                started = [each for each in kept if each.began >= self._since]
-                self._since, kept = (self._since, started) if len(started) >= MIN_STARTED else (inf, kept)
+                first_end, self._since = kept[0].ended, inf
+                started = [each for each in kept if each.began >= first_end]
+                if len(started) >= MIN_STARTED:
+                    kept, self._since = started, first_end
             self._latest = [each.seconds for each in kept]
         return self._latest
 
