@@ -96,6 +96,9 @@ run-ray: $(TEST_READY) ## show the same with Ray, in a namespace (needs root)
 server: setup ## start the scheduler of a cluster: weft server
 	@$(WEFT) server
 
+# for a scheduler on loopback, root's workers run root's jobs too: those of `make submit` in a container
+worker run1 run2 run3: export WEFT_RUN_AS ?= $(if $(filter 127.% localhost,$(IP)),worker)
+
 worker: setup ## start a worker for it with two declared GPUs
 	@$(WEFT) worker --id worker-1 --gpus 0,1 --models RTX3090,RTX3090 --memories 24576,24576
 

@@ -1,4 +1,4 @@
-"""Programs that listen on all addresses, put where there is only the loopback: a network namespace of a test's own."""
+"""A namespace of a test, with nothing but the loopback: for programs that listen on all addresses or on fixed ports."""
 
 from __future__ import annotations
 
@@ -28,16 +28,17 @@ def need_mpirun() -> None:
 
 
 @contextmanager
-def nowhere_else() -> Iterator[tuple[str, ...]]:
-    """The words that a command begins with to run in there."""
-    script = "ip link set lo up && echo ready && exec sleep infinity"
-    command = ["unshare", "--net", "sh", "-c", script]
+def nowhere_else(*folders: str) -> Iterator[tuple[str, ...]]:
+    """The words that a command begins with to run in there. These folders are empty there."""
+    mounts = "".join(f"mount -t tmpfs -o mode=755 tmpfs {folder} && " for folder in folders)
+    script = f"{mounts}ip link set lo up && echo ready && exec sleep infinity"
+    command = ["unshare", "--net", "--mount", "sh", "-c", script]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as holder:
         try:
             assert holder.stdout is not None
             ready = holder.stdout.readline().strip() == "ready"
-            needed("a network namespace", ready, "this needs root, unshare (util-linux) and ip (iproute2)")
-            yield ("nsenter", f"--net=/proc/{holder.pid}/ns/net", "--")
+            needed("a namespace", ready, "this needs root, unshare (util-linux) and ip (iproute2)")
+            yield ("nsenter", f"--target={holder.pid}", "--net", "--mount", "--")
         finally:
             holder.kill()
 

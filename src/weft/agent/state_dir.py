@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from weft.endpoints.paths import Paths, user_paths
+from weft.endpoints.paths import Paths, make_parents, user_paths
 from weft.engines.process.launch_spec import is_valid_job_id
 from weft.engines.process.output.logs import RUNS_KEPT, remove_old_runs
 from weft.engines.process.recovery import run_record
@@ -62,6 +62,9 @@ class AgentDir:
         return run_files.run_dir(str(self.jobs), job, run)
 
     def make(self) -> None:
+        if self.for_all_users:
+            for folder in (self.state, self.runtime):
+                make_parents(folder, ENTER_ONLY)
         Paths(self.state, self.runtime).make()
         if self.for_all_users:
             for folder in (self.state, self.jobs, self.runtime.parent, self.runtime):

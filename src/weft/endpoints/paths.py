@@ -242,10 +242,17 @@ def home_folder(env: Mapping[str, str]) -> str:
     return found
 
 
+def make_parents(folder: Path, mode: int) -> None:
+    """Create the missing parents of a folder with this mode, whatever the umask."""
+    for parent in reversed([parent for parent in folder.parents if not parent.exists()]):
+        parent.mkdir(exist_ok=True)
+        parent.chmod(mode)
+
+
 def make_private(folder: Path) -> None:
     """Create a folder that only its owner can enter, or make an existing one private."""
-    for missing in reversed([each for each in (folder, *folder.parents) if not each.exists()]):
-        missing.mkdir(mode=0o700, exist_ok=True)
+    make_parents(folder, 0o700)
+    folder.mkdir(mode=0o700, exist_ok=True)
     found = os.lstat(folder)
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
         raise WeftError(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from pathlib import Path
 
 from weft.agent.state_dir import AgentDir
@@ -40,3 +41,15 @@ def test_a_run_whose_folder_is_gone_is_not_started_by_an_order_that_comes_late(t
     assert folder.is_claimed("7", 1)
     assert not folder.is_claimed("7", LAST + 1)
     assert not folder.is_claimed("8", 1)
+
+
+def test_all_users_enter_folders_for_them_whatever_the_umask() -> None:
+    with tempfile.TemporaryDirectory() as root:
+        os.chmod(root, 0o755)
+        before = os.umask(0o077)
+        try:
+            AgentDir(Path(root, "wk", "w1"), Path(root, "run", "weft", "1"), for_all_users=True).make()
+        finally:
+            os.umask(before)
+        modes = [oct(Path(root, name).stat().st_mode & 0o777) for name in ("wk", "wk/w1/jobs", "run/weft/1")]
+        assert modes == ["0o711"] * 3
