@@ -161,6 +161,16 @@ def inside(place: Site, job: str) -> str:
     return done.stdout.strip()
 
 
+def test_a_program_that_only_the_container_has_runs(here: PodmanStore) -> None:
+    with site({"gpus": "", "min_run_s": 0}, **here.env) as place:
+        script = place.root / "train.sh"
+        script.write_text("#!/bin/sh\necho from the image\n")
+        script.chmod(0o755)
+        words = ("run", "-q", "--gpus", "0", "--image", IMAGE, "--mount", f"{script}:/opt/train:ro", "--", "/opt/train")
+        done = place.weft(*words)
+        assert (done.returncode, done.stdout) == (0, "from the image\n"), done.stderr
+
+
 def test_a_missing_image_is_one_clear_error_and_spends_no_retry(here: PodmanStore) -> None:
     with site({"gpus": "0", "min_run_s": 0}, **here.env) as place, place.client() as client:
         job = place.submit(client, "true", gpus="0", image="localhost/no-such-image:1", retries="5")

@@ -11,9 +11,10 @@ from support.builders import Rig, grid
 from weft.errors import InputError
 from weft.model import Job, Share, Task
 from weft.model.node import CONTAINERS
+from weft.plugins.registry import load_placement
 from weft.server.auth.identity import Caller
 from weft.server.gpu_numbers import GpuNumbers
-from weft.server.jobs.admission import ClusterRules
+from weft.server.jobs.admission import ClusterRules, SingleNodeRules
 from weft.server.jobs.builder import JobBuilder
 from weft.server.process.slices import at_once
 from weft.wire.messages import JobSpec, SubmitRequest, Variable
@@ -52,6 +53,14 @@ def test_an_image_needs_a_node_that_runs_containers() -> None:
     assert made(containers=False).where.labels == ()
     with pytest.raises(InputError, match="no node of this cluster runs containers"):
         made(image="alpine", containers=False)
+
+
+def test_one_machine_looks_for_the_program_of_a_job_on_itself_but_not_for_that_of_a_container() -> None:
+    rules = SingleNodeRules(grid(1, 1)[0], GpuNumbers(), load_placement("packed"))
+    missing = Job("1", 1, command=("no-such-program",))
+    rules.check(replace(missing, task=Task(image="alpine")))
+    with pytest.raises(InputError, match="no program 'no-such-program'"):
+        rules.check(missing)
 
 
 @pytest.mark.parametrize(

@@ -120,8 +120,8 @@ class SingleNodeRules:
         if task.chdir and not os.path.isdir(task.chdir):
             raise InputError(f"{task.chdir!r} is not a directory", key="chdir")
         program, path = job.command[0], dict(task.env).get("PATH", os.defpath)
-        if (program, path, task.chdir) in self._found:
-            return
+        if task.image or (program, path, task.chdir) in self._found:
+            return  # the program of a container is in its image
         self._found.add((program, path, task.chdir))
         if os.sep in program:
             program = os.path.join(task.chdir, program)
