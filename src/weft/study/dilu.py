@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -29,7 +31,11 @@ PEAKS: Final = {
     3200: {"exclusive": 1879, "infless-l": 1719, "infless-r": 1357, "dilu": 1322},
 }
 """Most GPUs in use, as Dilu's own code counts them."""
-PATTERNS: Final = ("instances-*.txt", "rps_*.txt", "azure_llm_*.csv", "a100_*.csv")
+PATTERNS: Final = (
+    ("instances-*.txt",), ("rps_*.txt", "bursty.txt", "periodic.txt", "sporadic.txt"), ("azure_llm_*.csv",),
+    ("a100_*.csv", "bs_sm_*.csv"),
+)  # fmt: skip
+"""Names of the files of each kind: instances, request rates, streams, and profiles of models."""
 SERVED: Final = "roberta_large"
 """The model of the scaling study."""
 
@@ -50,7 +56,7 @@ class DiluFigures(NamedTuple):
 
 def count_studies(folder: Path) -> int:
     """Return how many figures `run_folder` yields."""
-    counts = [len(_matching(folder, pattern)) for pattern in PATTERNS]
+    counts = [len(paths) for paths in _data_files(folder)]
     return sum(counts) + bool(counts[-1]) + (len(TIMES) * 2 - 1) * counts[1]
 
 
@@ -58,9 +64,9 @@ def run_folder(folder: Path) -> Iterator[DiluFigures]:
     """Run each study for which the folder has files; yield its figures."""
     if not folder.is_dir():
         raise InputError("no such folder", where=str(folder), hint="give a folder with files of Dilu's repository")
-    instances, rates, streams, profiles = (_matching(folder, pattern) for pattern in PATTERNS)
+    instances, rates, streams, profiles = _data_files(folder)
     if not (instances or rates or streams or profiles):
-        hint = "expected instances-N.txt, rps_NAME.txt, azure_llm_NAME.csv or a100_MODEL.csv, plain or gzip"
+        hint = f"expected {', '.join(name for names in PATTERNS for name in names)}, plain or gzip, at any depth"
         raise InputError("no file of Dilu's data", where=str(folder), hint=hint)
     grids = {path: _read_grid(path) for path in profiles}
     for path in sorted(instances, key=lambda path: (len(path.name), path.name)):
@@ -75,8 +81,20 @@ def run_folder(folder: Path) -> Iterator[DiluFigures]:
         yield _share(grids)
 
 
-def _matching(folder: Path, pattern: str) -> list[Path]:
-    return sorted([*folder.glob(pattern), *folder.glob(f"{pattern}.gz")])
+def _data_files(folder: Path) -> list[list[Path]]:
+    """Return the files of each kind in the folder and below it, but not in hidden folders."""
+    files = []
+    for root, folders, names in os.walk(folder):
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        files += [Path(root, name) for name in sorted(names)]
+    return [
+        [path for path in files if any(fnmatch(path.name.removesuffix(".gz"), pattern) for pattern in patterns)]
+        for patterns in PATTERNS
+    ]
+
+
+def _model(path: Path) -> str:
+    return _name(path).removeprefix("a100_").removeprefix("bs_sm_")
 
 
 def _name(path: Path) -> str:
@@ -157,7 +175,7 @@ def _draw(results: list[ScalerFigures]) -> Iterator[Picture]:
 
 
 def _profile(path: Path, grid: LatencyGrid) -> DiluFigures:
-    model = _name(path).removeprefix("a100_")
+    model = _model(path)
     slo_s = SLOS_S.get(model, 0.1)
     pick = search_inference(grid.seconds, grid.shares, grid.batches, slo_s)
     name = f"{model} at {1000 * slo_s:g} ms"
@@ -171,7 +189,7 @@ def _share(grids: dict[Path, LatencyGrid]) -> DiluFigures:
 
     pairs = []
     for path, grid in grids.items():
-        model = _name(path).removeprefix("a100_")
+        model = _model(path)
         best = search_inference(grid.seconds, grid.shares, grid.batches, SLOS_S.get(model, 0.1)).best
         share = Share(best.share, min(1.0, 2 * best.share))
         pairs.append(Pair(model, grid, share, 2 * SLOS_S.get(model, 0.1), best.batch, "bert", Share(0.3, 0.9)))

@@ -47,6 +47,21 @@ def test_all_studies_of_a_folder(tmp_path: Path, capsys: Capture) -> None:
     assert {"instances-40-gpus.png", "rps_short-x10-scaling.svg", "pairs-sharing.png", "figures.csv"} <= names
 
 
+def test_files_of_a_checkout_are_found_by_the_names_they_have_there(tmp_path: Path, capsys: Capture) -> None:
+    results, workloads = tmp_path / "profiling" / "results", tmp_path / "scheduling" / "workloads"
+    for folder in (results, workloads, tmp_path / ".git"):
+        folder.mkdir(parents=True)
+    grid = [(b, s, (4 + b) / (10 * min(s, 70))) for b in (1, 2, 4, 8) for s in range(10, 101, 10)]
+    (results / "bs_sm_bert_base.csv").write_text("\n".join(f"{b},{s},{t}" for b, s, t in grid))
+    (workloads / "sporadic.txt").write_text("\n".join(["3"] * 20))
+    (tmp_path / ".git" / "bursty.txt").write_text("not data")
+    rows = as_json(capsys, "figures", "dilu", str(tmp_path))["rows"]
+    assert {(row["study"], row["workload"]) for row in rows} == {
+        *(("scaling", f"sporadic x{times}{burst}") for times in (10, 25) for burst in ("", " burst")),
+        ("profile", "bert_base at 50 ms"), ("sharing", "bert_base + bert"),
+    }  # fmt: skip
+
+
 def test_a_folder_without_data(tmp_path: Path, capsys: Capture) -> None:
     assert "no file of Dilu's data" in fails(capsys, "figures", "dilu", str(tmp_path))
     assert "no such folder" in fails(capsys, "figures", "dilu", str(tmp_path / "none"))
