@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from weft.router.settings import Guard, RouterSettings
 
 DEFAULT_PORT: Final = 8080
-DILU_PORT: Final = 14999
 EXAMPLE: Final = """examples:
   weft router --scheduler gpu-head:50051
   weft router --table services.yaml
@@ -62,14 +61,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("--max-body", metavar="SIZE", help="largest body of a request (1G)")
     add("--drain", metavar="S", type=flags.seconds, default=30.0, help="seconds to end requests before it stops (30)")
     add("--share-port", action="store_true", help="let other routers listen on the same port; limits are per process")
-    add(
-        "--dilu-api",
-        metavar="PORT",
-        nargs="?",
-        const=DILU_PORT,
-        type=flags.port,
-        help=f"also serve Dilu's interface on this port of 127.0.0.1 ({DILU_PORT}); it runs commands: keep its token",
-    )
     add("--supervised", metavar="FD:DIR", type=_supervised, help=argparse.SUPPRESS)
     add("--print-front", metavar="KIND", choices=("haproxy", "nginx"), help="print a TLS front's configuration and end")
 
@@ -92,40 +83,8 @@ def run(args: argparse.Namespace) -> int:
         allowed_hosts=_allowed_hosts(where, args.allow_host) if guard is None else None,
         guard=guard,
     )
-    plan = _plan(args, where, settings, tls)
-    if args.dilu_api is not None:
-        _open_dilu(args, _public_address(where, tls))
-    process.run(plan)
+    process.run(_plan(args, where, settings, tls))
     return 0
-
-
-def _open_dilu(args: argparse.Namespace, address: str) -> None:
-    """Serve Dilu's interface next to the router, and print where its token is."""
-    import secrets
-
-    from weft.endpoints.addresses import Address
-    from weft.endpoints.config import scheduler_address
-    from weft.endpoints.paths import user_paths
-    from weft.endpoints.private_files import read_private, write_private
-    from weft.router.dilu.api import DiluApi
-    from weft.router.dilu.control import Control
-
-    if args.table is not None:
-        raise InputError("--dilu-api needs a scheduler", hint="leave --table out")
-    paths, scheduler = user_paths(), scheduler_address(args.scheduler)
-    paths.make()
-    file = paths.state / "dilu-token"
-    if not file.exists():
-        write_private(file, f"{secrets.token_urlsafe(24)}\n".encode())
-    base = address if "://" in address else f"http://{address}"
-    control = Control(lambda: connection.connect_to_running(args.scheduler), scheduler)
-    token = read_private(str(file)).decode().strip()
-    try:
-        api = DiluApi(Address("127.0.0.1", args.dilu_api), token, control, lambda name: f"{base}/{name}", scheduler)
-    except OSError as error:
-        raise InputError(f"--dilu-api: cannot listen on port {args.dilu_api}: {error.strerror}") from None
-    api.open()
-    print(f"  dilu     http://127.0.0.1:{api.port}, token in {file}", flush=True)
 
 
 def _plan(args: argparse.Namespace, where: Address, settings: RouterSettings, tls: ssl.SSLContext | None) -> RouterPlan:
