@@ -123,14 +123,12 @@ class RemainingTimes:
 
     def _known(self, job: JobState) -> float | None:
         """Return what the job declares or reports to remain; None: nothing, only a limit, or it is overdue."""
-        left_s = job.remaining_s
-        if left_s is None:
+        if job.remaining_s is None:
+            return None
+        declared_s = declared_length_s(job.job)
+        if not job.reports_left and declared_s == _limit_s(job.job):
             return None
         left_s, worked_s = job.remaining(self._now), job.worked(self._now)
-        declared_s = declared_length_s(job.job)
-        reports = declared_s is None or abs(worked_s + left_s - declared_s) > TOLERANCE_S
-        if not reports and declared_s == _limit_s(job.job):
-            return None
         overdue = left_s <= 0 and declared_s is not None and worked_s > declared_s + TOLERANCE_S
         return None if overdue else left_s
 

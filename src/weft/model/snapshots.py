@@ -108,6 +108,8 @@ class JobSnapshot:
     """The last report of the job; None: it has reported nothing."""
     reclaimed_at: Seconds | None = None
     """When a team last took back the GPUs that the job had borrowed."""
+    reports_left: bool = False
+    """The job has reported how much work is left."""
     use: Use | None = None
     """The use that its runs made of their resources; None: unknown."""
 

@@ -7,6 +7,7 @@ import random
 import pytest
 
 from support.builders import Rig, node
+from weft.core.state.apply.snapshots import snapshot
 from weft.core.state.job import JobState
 from weft.forecast.history import DRIFT_JOBS, MAX_FINISHED, History, learn
 from weft.forecast.remaining import ERA_JOBS, FOREVER_S, MIN_DRIFTS, RemainingTimes, remaining_times
@@ -100,6 +101,21 @@ def test_a_time_limit_bounds_what_is_learned_and_is_no_promise() -> None:
     alone = RemainingTimes(NOTHING, 0.0)
     assert set(draws(alone, job)) == {60.0}
     assert alone.ground(job).basis == "limit"
+
+
+def test_the_progress_of_a_run_counts_whatever_its_limit_is() -> None:
+    rig = Rig(nodes=[node(gpus=1)])
+    rig.submit(Job("1", 1, "bert", "ada", declared_s=7200.0, task=Task(time_limit_s=7200.0)))
+    rig.settle()
+    rig.later(30.0)
+    rig.progress("1", 270.0)
+    rig.later(10.0)
+    again = rig.fresh()
+    again.replay(list(snapshot(rig.state)))
+    for job in (rig.job("1"), again.state.jobs["1"]):
+        times = RemainingTimes(learned(50.0, 500.0), 40.0)
+        assert set(draws(times, job)) == {260.0}
+        assert times.ground(job).basis == "declared"
 
 
 def test_an_overdue_run_is_not_about_to_end() -> None:

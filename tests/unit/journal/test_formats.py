@@ -165,7 +165,7 @@ ADDED: tuple[Fact, ...] = (
     TeamRemoved(1.0, "vision/detection"),
     Submitted(0.0, Job("8", task=Task(team="vision"))),
     Stop(1.0, "8", 1, "reclaimed"),
-    JobSnapshot(2.0, Job("8"), "waiting", 1, 0.0, 0.0, 1, reclaimed_at=1.0),
+    JobSnapshot(2.0, Job("8"), "waiting", 1, 0.0, 0.0, 1, reclaimed_at=1.0, reports_left=True),
     BatchLimited(0.0, "7", 2),
     JobSnapshot(0.0, Job("3"), "blocked", 1, 0.0, 0.0, 1, over_group_limit=True),
     Exited(1.0, "2", 1, "failed", why="start-failed", detail="there is no folder /data"),

@@ -19,10 +19,10 @@ class JobState:
         "draining_since", "ended_at", "exclusive", "failed_node", "failed_rank", "failures", "first_start", "gpus",
         "held", "held_why", "id", "job", "key", "key_changed_at", "leaving", "lost", "measured_mb", "moves",
         "over_group_limit", "over_quota", "place", "placed", "predicted_s", "preemptions", "rate", "rate_since",
-        "ready_at", "reclaimed_at", "releasing", "remaining_s", "reported", "requeues", "reserved", "run", "seq",
-        "shape", "share", "slots", "started_at", "status", "stop_why", "submitted_at", "suspended", "tie_breaker",
-        "unmet_dependencies", "unwoven", "use", "waiting_since", "wanted_share", "weave", "why", "worked_s",
-        "woven_at",
+        "ready_at", "reclaimed_at", "releasing", "remaining_s", "reported", "reports_left", "requeues", "reserved",
+        "run", "seq", "shape", "share", "slots", "started_at", "status", "stop_why", "submitted_at", "suspended",
+        "tie_breaker", "unmet_dependencies", "unwoven", "use", "waiting_since", "wanted_share", "weave", "why",
+        "worked_s", "woven_at",
     )  # fmt: skip
 
     def __init__(self, job: Job, seq: int, at: Seconds) -> None:
@@ -115,6 +115,8 @@ class JobState:
         self.wanted_share: Share = job.share if not self.exclusive else WHOLE
         """The part of each GPU that its next run will hold."""
         self.shape: Shape = shape_of(job) if not self.exclusive else exclusive_shape(job, self.measured_mb)
+        self.reports_left = False
+        """True once it reported how much work is left: what it declares, or its time limit, counts no more."""
         self.remaining_s: float | None = job.declared_s
         if job.iterations is not None and job.profile is not None:
             self.remaining_s = job.iterations * job.profile.iteration_s
@@ -147,7 +149,7 @@ class JobState:
         if remaining_s is not None:
             if expected_s != inf:
                 worked_s = max(worked_s + expected_s - remaining_s, 0.0)
-            self.remaining_s = remaining_s
+            self.remaining_s, self.reports_left = remaining_s, True
         elif self.remaining_s is not None:
             self.remaining_s = expected_s
         self.worked_s, self.rate_since = worked_s, at
