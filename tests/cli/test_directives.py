@@ -149,6 +149,7 @@ def test_a_mistake_is_told_with_its_line(weft: Weft) -> None:
         ("--nice=5", {"priority": "-5"}),
         ("--nice=-5", {"priority": "5"}),
         ("--hold -D /tmp", {"hold": "true", "chdir": "/tmp"}),
+        ("--signal=B:USR1@7", {"signal": "B:USR1@7"}),
         ("-c 8 --gpus=3", {"gpus": "3", "cpus": "3"}),
         ("--gpus=0 --mem=1000", {"gpus": "0", "mem": "1000"}),
         ("--cpus-per-gpu=2 -c 8", {"cpus": "2"}),

@@ -22,7 +22,7 @@ _MB: Final = {"": 1.0, "K": 1 / 1024, "M": 1.0, "G": 1024.0, "T": 1024.0**2}
 _UNITS: Final = r"(?i)(\d{1,9}(?:\.\d{1,6})?)\s*([smhd])"
 _UNIT_S: Final = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _CLOCK: Final = r"(?:(\d{1,5})-)?(\d{1,6})(?::(\d{1,2}))?(?::(\d{1,2}))?"
-_SIGNAL: Final = r"(?i)(B:)?([A-Z0-9]{2,10})(?:@(\d{1,5}))?"
+_SIGNAL: Final = r"(?i)(?:(B:)|R:)?([A-Z0-9]{1,10})(?:@(\d{1,5}))?"
 SIGNAL_LEAD_S: Final = 60
 """The seconds between a signal and the time limit if its text does not name them; as in Slurm."""
 _PART: Final = r"(\d{1,9})(?:-(\d{1,9})(?::(\d{1,6}))?)?"
@@ -136,14 +136,15 @@ def check_name(text: str) -> str:
 
 
 def parse_signal(text: str) -> tuple[int, float, bool]:
-    """Parse [B:]USR2[@120]. Return the signal's number, the seconds before the time limit at which it is due, and
-    whether only the first process gets it."""
+    """Parse [B:]USR2[@120], or a signal by its number. Return the number, the seconds before the time limit at which it
+    is due, and whether only the first process gets it."""
     import signal
 
     match = re.fullmatch(_SIGNAL, text.strip())
     name = match[2].upper().removeprefix("SIG") if match else ""
-    number = getattr(signal, f"SIG{name}", None) if name not in ("", "KILL", "STOP", "CONT") else None
-    if match is None or not isinstance(number, signal.Signals):
+    by_number = {str(number.value): number for number in signal.Signals}
+    number = by_number.get(name) or getattr(signal, f"SIG{name}", None)
+    if match is None or not isinstance(number, signal.Signals) or number.name in ("SIGKILL", "SIGSTOP", "SIGCONT"):
         raise InputError(f"{_short(text)} is not a signal", hint="such as USR2@120 or B:USR2@120; not KILL or STOP")
     return int(number), float(match[3] or SIGNAL_LEAD_S), bool(match[1])
 

@@ -145,7 +145,7 @@ def _nice(value: str) -> dict[str, Given]:
 READERS: Final[dict[str, Callable[[str], dict[str, Given]]]] = {
     **{name: lambda value, key=key: {key: value} for name, key in {  # type: ignore[misc]
         "job-name": "name", "partition": "group", "time": "time", "array": "array", "chdir": "chdir",
-        "output": "output", "error": "error",
+        "output": "output", "error": "error", "signal": "signal",
         "comment": "comment", "priority": "priority", "cpus-per-gpu": "cpus", "mem-per-gpu": "mem"}.items()},
     "gpus": gres,
     "gpus-per-node": gres,

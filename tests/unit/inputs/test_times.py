@@ -65,14 +65,20 @@ def test_what_is_no_time_is_refused(text: str) -> None:
 
 @pytest.mark.parametrize(
     ("text", "standard"),
-    [("usr2@120", "USR2@120"), ("SIGUSR1", "USR1@60"), ("B:TERM@5", "B:TERM@5"), ("b:hup", "B:HUP@60")],
+    [
+        ("usr2@120", "USR2@120"),
+        ("SIGUSR1", "USR1@60"),
+        ("B:TERM@5", "B:TERM@5"),
+        ("b:hup", "B:HUP@60"),
+        ("R:10@5", "USR1@5"),
+    ],
 )
 def test_a_signal_has_one_standard_form(text: str, standard: str) -> None:
     assert normalize_signal(text) == standard == normalize_signal(standard)
     assert parse_signal(text) == parse_signal(standard)
 
 
-@pytest.mark.parametrize("text", ["", "KILL@5", "STOP", "USR3", "USR2@-1", "USR2@1h", "10@5", "DFL", "_IGN"])
+@pytest.mark.parametrize("text", ["", "KILL@5", "STOP", "USR3", "USR2@-1", "USR2@1h", "9@5", "99", "DFL", "_IGN"])
 def test_what_is_no_signal_is_refused(text: str) -> None:
     with pytest.raises(InputError, match="is not a signal"):
         parse_signal(text)
