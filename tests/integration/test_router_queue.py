@@ -312,3 +312,16 @@ async def test_a_router_that_stops_ends_its_requests_first() -> None:
         answer = await client.read()
         assert (answer.status, answer.headers["connection"]) == (200, "close")
         await closing
+
+
+@in_loop
+async def test_a_service_whose_replicas_do_not_start_refuses_waiting_and_new_requests() -> None:
+    async with replicas("a") as (a,), running_router(route("chat")) as (router, port):
+        waiting = asyncio.create_task(ask(port, "GET", "/chat/"))
+        await until(lambda: len(router.services["chat"].dispatcher.queue) == 1)
+        router.apply(RouteTable((route("chat", failed="exited with code 3, 5 times"),)))
+        for answer in (await waiting, await ask(port, "POST", "/chat/", b"x")):
+            assert (answer.status, answer.json()["error"]["code"]) == (503, "service_failed")
+            assert "exited with code 3, 5 times" in answer.json()["error"]["message"]
+        router.apply(RouteTable((route("chat", a, failed="exited with code 3, 5 times"),)))
+        assert (await ask(port, "GET", "/chat/")).status == 200, "a replica that is ready answers"

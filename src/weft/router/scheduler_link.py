@@ -84,13 +84,7 @@ class SchedulerLink:
                 await asyncio.wait_for(self._wake.wait(), REPORT_S)
             self._wake.clear()
             drained = set(self._drained)
-            loads = [
-                m.ServiceLoad(
-                    service=each.service, arrivals=each.arrivals, answered=each.answered, in_flight=each.in_flight,
-                    queued=each.queued, waiting_s=each.waiting_s,
-                )
-                for each in router.loads()
-            ]  # fmt: skip
+            loads = [load_message(each) for each in router.loads()]
             report = m.LoadReport(router=self._id, services=loads, drained=sorted(drained))
             if await asyncio.to_thread(self._send, report):
                 self._drained -= drained
@@ -116,6 +110,21 @@ class SchedulerLink:
         self._close_reporter()
 
 
+def load_message(load: ServiceLoad) -> m.ServiceLoad:
+    """Return the figures of a service as a message."""
+    replicas = [
+        m.ReplicaLoad(
+            name=each.name, version=each.version, answered=each.answered, errors=each.errors, failures=each.failures,
+            ejected=each.penalty_until_s is not None, last_error=each.last_error,
+        )
+        for each in load.replicas
+    ]  # fmt: skip
+    return m.ServiceLoad(
+        service=load.service, arrivals=load.arrivals, answered=load.answered, in_flight=load.in_flight,
+        queued=load.queued, waiting_s=load.waiting_s, replicas=replicas,
+    )  # fmt: skip
+
+
 def read_table(table: m.RouteTable) -> RouteTable:
     """Return the table of a message."""
     return RouteTable(tuple(_service(each) for each in table.services), table.number)
@@ -133,5 +142,6 @@ def _service(route: m.ServiceRoute) -> ServiceRoute:
     balance: BalanceRule = next((rule for rule in BALANCE_RULES if rule == route.balance), "p2c")
     return ServiceRoute(
         route.name, replicas, tuple(route.models), timeouts=timeouts, retry=retry,
-        max_queue=route.max_queue or MAX_QUEUE, balance=balance,
+        max_queue=route.max_queue or MAX_QUEUE, balance=balance, health=route.health or "/",
+        failed=route.failed,
     )  # fmt: skip

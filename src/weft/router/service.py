@@ -11,6 +11,7 @@ from weft.router.proxy.exchange import Exchange
 from weft.router.proxy.pool import ReplicaPool
 from weft.router.rules.dispatch import Dispatcher, ReplicaLoad, ReplicaPlan
 from weft.router.rules.picking import Draw
+from weft.router.rules.refusals import service_failed
 from weft.router.table import ServiceRoute
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ class ServiceLoad(NamedTuple):
     ready: int
     waiting_s: float = 0.0
     """Seconds in which requests waited."""
+    replicas: tuple[ReplicaLoad, ...] = ()
 
 
 class RoutedService:
@@ -54,7 +56,10 @@ class RoutedService:
         self.dispatcher.max_queue, self.dispatcher.balance = route.max_queue, route.balance
         addresses = {replica.name: replica.address for replica in route.replicas}
         moved = {name for name, load in self.dispatcher.replicas.items() if self._has_moved(load, addresses)}
-        plans = [ReplicaPlan(each.name, each.concurrency, each.weight, each.draining) for each in route.replicas]
+        plans = [
+            ReplicaPlan(each.name, each.concurrency, each.weight, each.draining, each.version)
+            for each in route.replicas
+        ]
         gone = self.dispatcher.update(plan for plan in plans if plan.name not in moved)
         if moved:  # the same name at another address is another replica
             gone += self.dispatcher.update(plans)
@@ -66,6 +71,9 @@ class RoutedService:
         for load in list(self.dispatcher.replicas.values()):
             if load.is_drained():
                 self._router.listener.on_drained(self.name, load.name)
+        if route.failed and not self.dispatcher.has_ready():
+            for exchange in list(self.dispatcher.queue):
+                exchange.refuse(service_failed(route.failed))
         self.start_waiting()
 
     def _has_moved(self, load: ReplicaLoad, addresses: Mapping[str, Address]) -> bool:
@@ -130,7 +138,8 @@ class RoutedService:
         since_s = self._waiting_since_s
         waiting_s = self._waiting_s + (0.0 if since_s is None else self._router.now() - since_s)
         queued = len(dispatcher.queue)
-        return ServiceLoad(self.name, self.arrivals, answered, dispatcher.in_flight, queued, ready, waiting_s)
+        replicas = tuple(dispatcher.replicas.values())
+        return ServiceLoad(self.name, self.arrivals, answered, dispatcher.in_flight, queued, ready, waiting_s, replicas)
 
     async def close(self) -> None:
         """Close all connections."""

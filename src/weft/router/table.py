@@ -23,7 +23,17 @@ MAX_WEIGHT: Final = 1000.0
 MAX_TIMEOUT_S: Final = 86400.0
 RESERVED: Final = frozenset(("v1", "-"))
 _NAME: Final = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,98}[A-Za-z0-9])?")
-SERVICE_KEYS: Final = ("replicas", "concurrency", "models", "hosts", "timeouts", "retry", "max_queue", "balance")
+SERVICE_KEYS: Final = (
+    "replicas",
+    "concurrency",
+    "models",
+    "hosts",
+    "timeouts",
+    "retry",
+    "max_queue",
+    "balance",
+    "health",
+)
 REPLICA_KEYS: Final = ("name", "address", "concurrency", "weight", "draining", "version")
 
 
@@ -54,6 +64,10 @@ class ServiceRoute:
     retry: RetryRule = "safe"
     max_queue: int = MAX_QUEUE
     balance: BalanceRule = "p2c"
+    health: str = "/"
+    """The path of the probe for replicas that failed."""
+    failed: str = ""
+    """Why no replica starts; not empty: requests get 503 at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +117,7 @@ def _parse_service(name: str, value: YamlValue) -> ServiceRoute:
         "safe" if retry is None else _parse_rule(retry, "retry rule", RETRY_RULES),
         keys.whole("max_queue", MAX_QUEUE, high=MAX_CONCURRENCY),
         "p2c" if balance is None else _parse_rule(balance, "balance rule", BALANCE_RULES),
+        _parse_path(keys.get("health")),
     )
 
 
@@ -131,6 +146,13 @@ def _parse_address(value: YamlValue) -> Address:
     if not re.search(r":[0-9]+$", text):
         raise value.error(f"{text[:80]!r} has no port", "such as 127.0.0.1:9000 or [::1]:9000")
     return parse_address(text, value.where)
+
+
+def _parse_path(value: YamlValue | None) -> str:
+    path = "/" if value is None else value.text()
+    if value is not None and not re.fullmatch(r"/[!-~]*", path):
+        raise value.expected("a path such as /health")
+    return path
 
 
 def _parse_timeouts(value: YamlValue | None) -> Timeouts:

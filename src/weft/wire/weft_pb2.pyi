@@ -958,7 +958,7 @@ class RouteTable(_message.Message):
     def __init__(self, number: _Optional[int] = ..., services: _Optional[_Iterable[_Union[ServiceRoute, _Mapping]]] = ...) -> None: ...
 
 class ServiceRoute(_message.Message):
-    __slots__ = ("name", "replicas", "models", "queue_s", "answer_s", "idle_s", "drain_s", "retry", "max_queue", "balance")
+    __slots__ = ("name", "replicas", "models", "queue_s", "answer_s", "idle_s", "drain_s", "retry", "max_queue", "balance", "failed", "health")
     NAME_FIELD_NUMBER: _ClassVar[int]
     REPLICAS_FIELD_NUMBER: _ClassVar[int]
     MODELS_FIELD_NUMBER: _ClassVar[int]
@@ -969,6 +969,8 @@ class ServiceRoute(_message.Message):
     RETRY_FIELD_NUMBER: _ClassVar[int]
     MAX_QUEUE_FIELD_NUMBER: _ClassVar[int]
     BALANCE_FIELD_NUMBER: _ClassVar[int]
+    FAILED_FIELD_NUMBER: _ClassVar[int]
+    HEALTH_FIELD_NUMBER: _ClassVar[int]
     name: str
     replicas: _containers.RepeatedCompositeFieldContainer[ReplicaRoute]
     models: _containers.RepeatedScalarFieldContainer[str]
@@ -979,7 +981,9 @@ class ServiceRoute(_message.Message):
     retry: str
     max_queue: int
     balance: str
-    def __init__(self, name: _Optional[str] = ..., replicas: _Optional[_Iterable[_Union[ReplicaRoute, _Mapping]]] = ..., models: _Optional[_Iterable[str]] = ..., queue_s: _Optional[float] = ..., answer_s: _Optional[float] = ..., idle_s: _Optional[float] = ..., drain_s: _Optional[float] = ..., retry: _Optional[str] = ..., max_queue: _Optional[int] = ..., balance: _Optional[str] = ...) -> None: ...
+    failed: str
+    health: str
+    def __init__(self, name: _Optional[str] = ..., replicas: _Optional[_Iterable[_Union[ReplicaRoute, _Mapping]]] = ..., models: _Optional[_Iterable[str]] = ..., queue_s: _Optional[float] = ..., answer_s: _Optional[float] = ..., idle_s: _Optional[float] = ..., drain_s: _Optional[float] = ..., retry: _Optional[str] = ..., max_queue: _Optional[int] = ..., balance: _Optional[str] = ..., failed: _Optional[str] = ..., health: _Optional[str] = ...) -> None: ...
 
 class ReplicaRoute(_message.Message):
     __slots__ = ("name", "address", "concurrency", "draining", "version")
@@ -1006,20 +1010,40 @@ class LoadReport(_message.Message):
     def __init__(self, services: _Optional[_Iterable[_Union[ServiceLoad, _Mapping]]] = ..., drained: _Optional[_Iterable[str]] = ..., router: _Optional[str] = ...) -> None: ...
 
 class ServiceLoad(_message.Message):
-    __slots__ = ("service", "arrivals", "answered", "in_flight", "queued", "waiting_s")
+    __slots__ = ("service", "arrivals", "answered", "in_flight", "queued", "waiting_s", "replicas")
     SERVICE_FIELD_NUMBER: _ClassVar[int]
     ARRIVALS_FIELD_NUMBER: _ClassVar[int]
     ANSWERED_FIELD_NUMBER: _ClassVar[int]
     IN_FLIGHT_FIELD_NUMBER: _ClassVar[int]
     QUEUED_FIELD_NUMBER: _ClassVar[int]
     WAITING_S_FIELD_NUMBER: _ClassVar[int]
+    REPLICAS_FIELD_NUMBER: _ClassVar[int]
     service: str
     arrivals: int
     answered: int
     in_flight: int
     queued: int
     waiting_s: float
-    def __init__(self, service: _Optional[str] = ..., arrivals: _Optional[int] = ..., answered: _Optional[int] = ..., in_flight: _Optional[int] = ..., queued: _Optional[int] = ..., waiting_s: _Optional[float] = ...) -> None: ...
+    replicas: _containers.RepeatedCompositeFieldContainer[ReplicaLoad]
+    def __init__(self, service: _Optional[str] = ..., arrivals: _Optional[int] = ..., answered: _Optional[int] = ..., in_flight: _Optional[int] = ..., queued: _Optional[int] = ..., waiting_s: _Optional[float] = ..., replicas: _Optional[_Iterable[_Union[ReplicaLoad, _Mapping]]] = ...) -> None: ...
+
+class ReplicaLoad(_message.Message):
+    __slots__ = ("name", "version", "answered", "errors", "failures", "ejected", "last_error")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    ANSWERED_FIELD_NUMBER: _ClassVar[int]
+    ERRORS_FIELD_NUMBER: _ClassVar[int]
+    FAILURES_FIELD_NUMBER: _ClassVar[int]
+    EJECTED_FIELD_NUMBER: _ClassVar[int]
+    LAST_ERROR_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    version: int
+    answered: int
+    errors: int
+    failures: int
+    ejected: bool
+    last_error: str
+    def __init__(self, name: _Optional[str] = ..., version: _Optional[int] = ..., answered: _Optional[int] = ..., errors: _Optional[int] = ..., failures: _Optional[int] = ..., ejected: _Optional[bool] = ..., last_error: _Optional[str] = ...) -> None: ...
 
 class LoadReply(_message.Message):
     __slots__ = ()

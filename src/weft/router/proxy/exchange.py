@@ -166,6 +166,9 @@ class Exchange:
         self.service = service
         service.arrivals += 1
         dispatcher = service.dispatcher
+        if service.route.failed and not dispatcher.has_ready():
+            self.refuse(refusals.service_failed(service.route.failed))
+            return
         if dispatcher.is_full():
             refusal = refusals.queue_full(len(dispatcher.queue))
             self.phase, self.refusal = WAITING, refusal
@@ -208,11 +211,12 @@ class Exchange:
             self.client.write(CONTINUE)
         self.client.update_reading()
 
-    def connect_failed(self) -> None:
+    def connect_failed(self, error: str) -> None:
         """Try another replica: this one accepts no connection."""
         service, replica = self.service, self.replica
         assert service is not None
         assert replica is not None
+        replica.note_failure(error)
         service.dispatcher.penalize(replica, self.router.now() + PENALTY_S)
         service.connect_errors += 1
         self._leave_replica()
@@ -227,6 +231,7 @@ class Exchange:
         """Handle the end of a replica's connection before the end of its answer."""
         service = self.service
         assert service is not None
+        self._note_failure(refusal.message)
         again = may_send_again(
             service.route.retry, self.head.method, sends=self.sends, answered=self.answered, has_body=self.holds_body
         )
@@ -240,6 +245,10 @@ class Exchange:
         else:
             self.refuse(refusal)
         service.start_waiting()
+
+    def _note_failure(self, error: str) -> None:
+        if self.replica is not None:
+            self.replica.note_failure(error)
 
     def _wait_again(self) -> None:
         service = self.service
@@ -265,6 +274,7 @@ class Exchange:
         assert service is not None
         assert replica is not None
         self.replica = self.connection = None
+        replica.note_answer(self.status)
         self.end(self.status)
         service.release(replica)
         service.start_waiting()
@@ -301,8 +311,11 @@ class Exchange:
         elif phase == SENT and not self.complete:
             self.refuse(refusals.REQUEST_TIMEOUT)
         elif phase == SENT:
+            self._note_failure(refusals.ANSWER_TIMEOUT.message)
             self.refuse(refusals.ANSWER_TIMEOUT)
         elif phase in (ANSWERING, TUNNEL):
+            if phase == ANSWERING:
+                self._note_failure("the answer paused for too long")
             self._abandon()
             self.end(CUT)
             self.client.cut()

@@ -43,17 +43,20 @@ class ReplicaPool:
 
     async def _connect(self, exchange: Exchange) -> None:
         connection: ReplicaConnection | None = None
+        error = "the connection was lost at once"
         try:
             async with asyncio.timeout(self.router.settings.connect_timeout_s):
                 _, connection = await self.router.loop.create_connection(
                     lambda: ReplicaConnection(self), self.address.host, self.address.port
                 )
-        except (OSError, TimeoutError):
-            pass
+        except TimeoutError:
+            error = f"no connection within {self.router.settings.connect_timeout_s:g} s"
+        except OSError as failure:
+            error = failure.strerror or str(failure)
         waits = self._connecting.pop(exchange, None) is not None
         if connection is None or connection.transport is None:
             if waits:
-                exchange.connect_failed()
+                exchange.connect_failed(error)
         elif waits:
             connection.begin(exchange)
         else:

@@ -22,17 +22,24 @@ class ReplicaPlan(NamedTuple):
     concurrency: int = 1
     weight: float = 1.0
     draining: bool = False
+    version: int = 1
 
 
 class ReplicaLoad:
     """A replica and its outstanding requests."""
 
-    __slots__ = ("at", "concurrency", "draining", "name", "outstanding", "penalty_until_s", "removed", "turn", "weight")
+    __slots__ = (
+        "answered", "at", "concurrency", "draining", "errors", "failures", "last_error", "name", "outstanding",
+        "penalty_until_s", "removed", "turn", "version", "weight",
+    )  # fmt: skip
 
     def __init__(self, plan: ReplicaPlan) -> None:
-        self.name = plan.name
+        self.name, self.version = plan.name, plan.version
         self.concurrency, self.weight, self.draining = plan.concurrency, plan.weight, plan.draining
         self.outstanding = 0
+        self.answered = self.errors = self.failures = 0
+        """Answers, those of them with a status from 500 up, and requests without a whole answer."""
+        self.last_error = ""
         self.removed = False
         self.penalty_until_s: float | None = None
         """A replica that refused a connection gets no requests before this time."""
@@ -40,6 +47,18 @@ class ReplicaLoad:
         """The moment of its next request, for a choice in turn. It rises by 1/weight with each request."""
         self.at = -1
         """Its place among the open replicas; -1: it is not open."""
+
+    def note_answer(self, status: int) -> None:
+        """Count a whole answer."""
+        self.answered += 1
+        if status >= 500:
+            self.errors += 1
+            self.last_error = f"answered {status}"
+
+    def note_failure(self, error: str) -> None:
+        """Count a request that got no answer, or not all of it."""
+        self.failures += 1
+        self.last_error = error
 
     def is_drained(self) -> bool:
         """Return whether the replica has answered its last request."""
@@ -121,6 +140,7 @@ class Dispatcher(Generic[Request]):
         for plan in wanted.values():
             replica = self.replicas.setdefault(plan.name, ReplicaLoad(plan))
             replica.concurrency, replica.weight, replica.draining = plan.concurrency, plan.weight, plan.draining
+            replica.version = plan.version
             self._sort_in(replica)
         self._weighted = len({replica.weight for replica in self.replicas.values()}) > 1
         return gone

@@ -45,6 +45,10 @@ def queue_timeout(waited_s: float, has_replicas: bool) -> Refusal:
     return Refusal(503, "queue_timeout", f"waited {waited_s:g} s: {why}", RETRY_AFTER_S)
 
 
+def service_failed(reason: str) -> Refusal:
+    return Refusal(503, "service_failed", f"no replica starts: {reason}", RETRY_AFTER_S)
+
+
 ANSWER_TIMEOUT: Final = Refusal(504, "answer_timeout", "the replica did not answer in time")
 REPLICA_FAILED: Final = Refusal(502, "replica_failed", "the replica closed the connection before it answered")
 BAD_ANSWER: Final = Refusal(502, "bad_answer", "the replica's answer is not valid HTTP")
