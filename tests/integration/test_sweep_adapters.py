@@ -188,6 +188,50 @@ def test_a_function_becomes_a_job_by_its_name(here: Site, monkeypatch: pytest.Mo
         sys.modules.pop("mine", None)
 
 
+UNGUARDED = """
+import weft
+
+@weft.job(gpus=0)
+def train(lr):
+    return lr
+
+train.submit(lr=0.1)
+train.submit_many([{"lr": 0.1}, {"lr": 0.01}], sweep="lr-1")
+"""
+CHAIN = """
+import weft
+
+@weft.job(gpus=0, chdir="/")
+def again(number):
+    again.submit(number + 1)
+
+if __name__ == "__main__":
+    again.submit(1)
+"""
+
+
+def test_functions_that_submit_jobs_as_they_are_imported_or_without_end_are_stopped(here: Site) -> None:
+    (here.root / "unguarded.py").write_text(UNGUARDED)
+    (here.root / "chain.py").write_text(CHAIN)
+    assert [run(here, name).returncode for name in ("unguarded.py", "chain.py")] == [0, 0]
+    jobs = until(
+        lambda: (
+            (rows := json.loads(here.weft("queue", "-a", "--json", check=True).stdout)["jobs"])
+            and len(rows) == 6
+            and all(row["ended"] for row in rows)
+            and rows
+        )
+    )
+    assert [row["status"] for row in sorted(jobs, key=lambda row: int(row["id"]))] == [
+        *["failed"] * 3,
+        "done",
+        "done",
+        "failed",
+    ]
+    assert "put the lines that submit below: if __name__ ==" in here.weft("logs", "1").stdout
+    assert "chain.py:again has submitted itself in a chain of 3 jobs" in here.weft("logs", "6").stdout
+
+
 @pytest.mark.soak
 def test_the_search_of_the_example_improves(here: Site) -> None:
     pytest.importorskip("optuna")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
 from typing import Final
@@ -19,17 +20,30 @@ FRAME_BYTES: Final = 8
 """Largest overhead of a job in a request, in addition to its bytes."""
 S_PER_TASK: Final = 0.003
 """Time for a task of a large request: the scheduler takes it up in slices, and answers when all of it is on disk."""
+IMPORTING: Final = "WEFT_IMPORTING"
+"""The function whose module a job imports at the moment: `weft.train.call` sets it."""
 Submit = Callable[[SubmitRequest], list[str]]
 Cancel = Callable[[Sequence[str]], None]
 
 
 def submit(request: SubmitRequest, send: Submit, cancel: Cancel) -> list[str]:
     """Return the ids of the jobs, in the order of the request. An error names its job."""
+    refuse_while_importing()
     try:
         parts = split(request)
         return send(request) if len(parts) == 1 else _Batch(request, parts, send, cancel).submit()
     except InputError as error:
         raise labelled(error, request) from None
+
+
+def refuse_while_importing() -> None:
+    """Raise InputError while a job imports the module of its function: each job would submit further ones."""
+    if target := os.environ.get(IMPORTING):
+        raise InputError(
+            f"a job imports {target.rpartition(':')[0]} to call its function, and the module submits jobs as it is "
+            "imported",
+            hint='put the lines that submit below: if __name__ == "__main__":',
+        )
 
 
 def extra_time_s(request: SubmitRequest) -> float:

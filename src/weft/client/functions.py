@@ -5,10 +5,11 @@ from __future__ import annotations
 import functools
 import inspect
 import json
+import os
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any, Generic, ParamSpec, TypeVar, Unpack, overload
+from typing import Any, Final, Generic, ParamSpec, TypeVar, Unpack, overload
 
 from weft.client.api import JobHandle, submit_many
 from weft.errors import InputError
@@ -16,6 +17,8 @@ from weft.jobspec.fields import Keys
 
 P = ParamSpec("P")
 R = TypeVar("R")
+MAX_DEPTH: Final = 3
+"""The most jobs of one function in a chain of jobs that submit each other."""
 
 
 class JobFunction(Generic[P, R]):
@@ -48,11 +51,13 @@ class JobFunction(Generic[P, R]):
         return self._submit([_bind(self.__wrapped__, (), call) for call in calls], {**more, **self.keys})
 
     def _submit(self, calls: list[dict[str, Any]], keys: Mapping[str, Any]) -> list[JobHandle]:
-        target, others = _target(self.__wrapped__), {key: value for key, value in keys.items() if key != "scheduler"}
+        target = _target(self.__wrapped__)
+        others = {key: value for key, value in keys.items() if key not in ("scheduler", "max_depth")}
+        depths = _depths(target, keys.get("max_depth", MAX_DEPTH))
         jobs = [
             {
                 "name": self.__wrapped__.__name__, "params": _params(call), **others,
-                "command": [sys.executable, "-m", "weft.train.call", target, _to_json(call)],
+                "command": [sys.executable, "-m", "weft.train.call", target, _to_json(call), *depths],
             }
             for call in calls
         ]  # fmt: skip
@@ -62,12 +67,15 @@ class JobFunction(Generic[P, R]):
 @overload
 def job(function: Callable[P, R], /) -> JobFunction[P, R]: ...
 @overload
-def job(*, scheduler: str | None = ..., **keys: Unpack[Keys]) -> Callable[[Callable[P, R]], JobFunction[P, R]]: ...
+def job(
+    *, scheduler: str | None = ..., max_depth: int = ..., **keys: Unpack[Keys]
+) -> Callable[[Callable[P, R]], JobFunction[P, R]]: ...
 def job(function: Callable[..., Any] | None = None, /, **keys: Any) -> Any:
     """Make a function a job: `train.submit(lr=0.1)` runs it with Weft, `train(lr=0.1)` runs it here.
 
     The job imports the function's module and calls the function by its name, so both must be importable where it runs.
-    Keys are those of `weft.submit`. Numbers that the function returns become metrics of the job.
+    Keys are those of `weft.submit`. Numbers that the function returns become metrics of the job. A job may submit
+    its own function: such a chain ends at `max_depth` jobs.
     """
     return JobFunction(function, keys) if function is not None else lambda found: JobFunction(found, keys)
 
@@ -99,7 +107,17 @@ def _target(function: Callable[..., Any]) -> str:
             hint = "write it into a file: the job imports it"
             raise InputError(f"{function.__name__} is of an interactive session", hint=hint)
         module = spec.name if spec is not None else str(Path(str(file)).absolute())
+    module = getattr(sys.modules.get(module), "__weft_file__", module)
     return f"{module}:{function.__qualname__}"
+
+
+def _depths(target: str, max_depth: int) -> list[str]:
+    """Return the last word of the command: how often each function occurs in the chain of jobs that leads here."""
+    depths = os.environ.get("WEFT_CALLS", "")
+    if depths and json.loads(depths).get(target, 0) >= max_depth:
+        hint = f"if the chain is meant to be longer, raise its limit: @weft.job(max_depth={2 * max_depth})"
+        raise InputError(f"{target} has submitted itself in a chain of {max_depth} jobs", hint=hint)
+    return [depths] if depths else []
 
 
 def _to_json(call: Mapping[str, Any]) -> str:

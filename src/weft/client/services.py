@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from weft.client import Client
 from weft.client.api import connection
+from weft.client.batches import refuse_while_importing
 from weft.client.service_calls import Reply, call_service
 from weft.client.service_images import build_image
 from weft.endpoints import config
@@ -56,6 +57,7 @@ def describe(text: str, file: str, scheduler: Address | None, *, dry_run: bool =
 
     If it has `build`, its image is built first.
     """
+    refuse_while_importing()
     image = build_image(text, file, scheduler, dry_run=dry_run)
     env = capture(os.environ, elsewhere=scheduler is not None)
     return DeployRequest(description=text, file=file, chdir=os.getcwd(), env=env, dry_run=dry_run, image=image)

@@ -1,7 +1,9 @@
-"""Call a function by name inside a job: `python -m weft.train.call MODULE:FUNCTION JSON`. `weft.job` submits this.
+"""Call a function by name inside a job: `python -m weft.train.call MODULE:FUNCTION JSON [DEPTHS]`. `weft.job` submits
+this.
 
 MODULE is a module, or a file whose name ends in .py. JSON is an object with the arguments of the function by name.
-Numbers that the function returns become metrics of the job.
+Numbers that the function returns become metrics of the job. DEPTHS has the functions of the jobs that led to this one
+by submitting each other, and how often each occurs.
 """
 
 from __future__ import annotations
@@ -16,9 +18,13 @@ if TYPE_CHECKING:
 
 
 def main(words: list[str]) -> None:
-    target, arguments = words
+    target, arguments, *depths = words
     module, _, name = target.rpartition(":")
+    before = json.loads(depths[0]) if depths else {}
+    os.environ["WEFT_CALLS"] = json.dumps({**before, target: before.get(target, 0) + 1})
+    os.environ["WEFT_IMPORTING"] = target  # meanwhile, the client submits nothing
     found = _load(module)
+    del os.environ["WEFT_IMPORTING"]
     for part in name.split("."):
         found = getattr(found, part)
     report(getattr(found, "__wrapped__", found)(**json.loads(arguments)))
@@ -37,6 +43,7 @@ def _load(module: str) -> Any:
     if spec is None or spec.loader is None:
         raise ImportError(f"{module} is no Python file")
     made = importlib.util.module_from_spec(spec)
+    made.__weft_file__ = module  # type: ignore[attr-defined]  # what `weft.job` calls the module
     sys.modules[name] = made
     spec.loader.exec_module(made)
     return made
