@@ -57,7 +57,7 @@ def test_users_and_times_are_selected(capsys: Capture, here: Path) -> None:
         assert as_json(capsys, "metrics", file, "--group", "vision")["jobs"] == 0
     assert "--since" in fails(capsys, "metrics", "out/job.csv", "--since", "soon")
     assert "both given" in fails(capsys, "metrics", "out/job.csv", "--scheduler", "local")
-    (here / "empty.jsonl").write_text('{"weft":"journal","format":3}\n')
+    (here / "empty.jsonl").write_text('{"weft":"journal","format":1}\n')
     assert as_json(capsys, "metrics", "empty.jsonl")["jobs"] == 0
     (here / "torn.db").write_bytes(b"SQLite format 3\0 and no more")
     assert "torn.db" in fails(capsys, "metrics", "torn.db", code=1)

@@ -9,6 +9,9 @@ import pytest
 from support.cli_call import Capture, as_json
 from weft.cli.file_kinds import KINDS
 from weft.cli.main import main
+from weft.journal.codec import seal
+from weft.journal.jsonl import HEADER
+from weft.model import Wake
 
 VALID = {
     "tasks.yaml": ("- {name: a, command: [true]}\n- {name: b, command: 'true', after: a}\n", "tasks", "2 tasks"),
@@ -28,7 +31,7 @@ VALID = {
     "notify.yaml": ("targets: {me: {desktop: true}}\n", "targets", "1 target"),
     "weft.yaml": ("memory: 8G\ntime: 2h\n", "project", "2 settings"),
     "config.yaml": ("scheduler: local\n", "config", "1 setting"),
-    "journal.jsonl": ('{"weft":"journal","format":3}\n{"fact":"Wake","at":1.0}\n', "journal", "1 fact"),
+    "journal.jsonl": (f'{HEADER.decode()}{seal(Wake(1.0), 1)}\n', "journal", "1 fact"),
 }  # fmt: skip
 
 BAD = {

@@ -7,7 +7,6 @@ import os
 import re
 import resource
 import shutil
-import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -65,21 +64,6 @@ def _link(path: str) -> str:
         return os.readlink(path)
     except OSError:
         return ""
-
-
-def test_a_torn_journal_is_cut_off_and_reported(here: Site) -> None:
-    with here.client() as client:
-        done = here.submit(client, "true")
-        client.wait(done)
-    here.kill9()
-    with sqlite3.connect(here.paths.journal_url) as db:
-        (last,) = db.execute("SELECT max(position) FROM facts").fetchone()
-        db.execute("INSERT INTO facts VALUES (?, ?)", (last + 1, '{"fact":"Subm'))
-    db.close()
-    with here.client() as client:
-        assert client.jobs([done]).jobs[0].status == "done"
-        assert client.wait(here.submit(client, "true")).exit_code == 0
-    assert "was unfinished; cut off" in here.paths.server_log.read_text()
 
 
 def test_it_ends_by_itself_when_there_is_nothing_to_do() -> None:

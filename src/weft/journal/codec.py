@@ -8,18 +8,19 @@ from __future__ import annotations
 
 import json
 import types
+import zlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, fields, is_dataclass
 from math import isfinite
 from typing import Any, Final, Literal, Union, cast, get_args, get_origin, get_type_hints
 
 from weft.errors import JournalError, nearest
-from weft.journal import old_formats
 from weft.model import FACTS, Fact, PerRank
 
-FORMAT: Final = 3
+FORMAT: Final = 1
 """The number of the format. Increase it when a fact or field is renamed, removed or changes its meaning. A version that
 meets an unknown fact or field asks for an upgrade whatever the number."""
+CHECKSUM_CHARS: Final = len(',"crc":"01234567"}')
 
 Pack = Callable[[Any], Any]
 Converters = dict[type, Callable[[Any], Any] | None]
@@ -52,6 +53,21 @@ def decode_line(line: str) -> Fact:
     return _decode_body(body)
 
 
+def seal(fact: Fact, position: int) -> str:
+    """Return the fact as a journal stores it at a position: its line, with a checksum of line and position at its end.
+    So a changed fact is found, and one that is missing, moved or there twice."""
+    body = encode_line(fact)[:-1]
+    return f'{body},"crc":"{zlib.crc32(body.encode(), position):08x}"}}'
+
+
+def unseal(line: bytes, position: int) -> Fact:
+    """Return the fact that `seal` stored at this position."""
+    body = line[:-CHECKSUM_CHARS]
+    if line[-10:-2] != b"%08x" % zlib.crc32(body, position):
+        raise JournalError("the fact is damaged: its checksum differs")
+    return decode_line(body.decode("ascii", "replace") + "}")
+
+
 def encode(fact: Fact) -> dict[str, Any]:
     """Return the fact as a dict of plain JSON values, as in its line."""
     return cast(dict[str, Any], json.loads(encode_line(fact)))
@@ -71,16 +87,8 @@ def _decode_body(body: Any) -> Fact:
     try:
         read = _READ[name]
     except (KeyError, TypeError):
-        return _decode_old(name, body)
+        raise JournalError(f"unknown fact {_short(name)}\n  {_upgrade_hint(str(name), _BY_NAME)}") from None
     return cast(Fact, read(body))
-
-
-def _decode_old(name: Any, body: dict[str, Any]) -> Fact:
-    """Convert a dict whose fact has the name of an older format."""
-    present = old_formats.FACTS.get(name) if isinstance(name, str) else None
-    if present is None:
-        raise JournalError(f"unknown fact {_short(name)}\n  {_upgrade_hint(str(name), _BY_NAME)}")
-    return cast(Fact, _READ[present](old_formats.flattened(body) if present == "JobSnapshot" else body))
 
 
 def is_garbled(line: bytes) -> bool:
@@ -95,9 +103,10 @@ def check_format(found: object, where: str) -> None:
     """Raise JournalError for a journal format that this Weft cannot read."""
     if type(found) is not int or found < 1:
         raise JournalError(f"{where}: {found!r} is not a journal format; check that this is a Weft journal")
-    if found > FORMAT:
+    if found != FORMAT:
         raise JournalError(
-            f"{where}: written in journal format {found}, but this Weft reads up to {FORMAT}\n  upgrade Weft to read it"
+            f"{where}: written in journal format {found}, but this Weft reads format {FORMAT}\n"
+            "  use the version of Weft that wrote it"
         )
 
 
@@ -154,8 +163,6 @@ def _reader(cls: type[Any]) -> Callable[[Mapping[str, Any]], Any]:
                 found[name] = value if convert is None else convert(value)
             return cls(**found)
         except (KeyError, ValueError):
-            if (present := old_formats.renamed_fields(cls.__name__, body)) is not None:
-                return read(present)
             raise JournalError(_wrong_field(cls, name, value)) from None
         except TypeError:
             lacking = [f.name for f in fields(cls) if f.default is MISSING and f.name not in found]

@@ -20,13 +20,12 @@ from weft.errors import JournalError
 from weft.inputs.atomic import sync_folder, write_all, write_atomic
 from weft.inputs.locks import try_lock
 from weft.journal.base import CHECK_TIMEOUT_S, OK, PAGE_FACTS, UNFINISHED, Health, Journal
-from weft.journal.codec import FORMAT, check_format, decode_line, encode_line, is_garbled
+from weft.journal.codec import FORMAT, check_format, is_garbled, seal, unseal
 from weft.journal.file_store import FileStore
 from weft.journal.files import explain_errors, open_private, save_torn
 from weft.model import Fact
 
-HEADERS: Final = tuple(b'{"weft":"journal","format":%d}\n' % number for number in range(1, FORMAT + 1))
-HEADER: Final = HEADERS[-1]
+HEADER: Final = b'{"weft":"journal","format":%d}\n' % FORMAT
 BUFFER_BYTES: Final = 1 << 16
 CLOSED: Final = -1
 NAME_SUFFIX: Final = ".name"
@@ -58,7 +57,7 @@ class JsonlJournal:
     def append(self, *facts: Fact) -> None:
         if self._append_error:
             raise JournalError(f"cannot append to {self.path}: {self._append_error}")
-        lines = [encode_line(fact) for fact in facts]
+        lines = [seal(fact, position) for position, fact in enumerate(facts, start=len(self) + 1)]
         self._pending += lines
         self._pending_bytes += sum(map(len, lines))
         if self._pending_bytes >= BUFFER_BYTES:
@@ -142,11 +141,11 @@ class JsonlJournal:
 
     def _facts(self, after: int, until: int) -> Iterator[Fact]:
         with explain_errors(self.path, "read"), self.path.open("rb") as file:
-            for number, line in enumerate(islice(file, after + 1, until + 1), start=after + 2):
+            for position, line in enumerate(islice(file, after + 1, until + 1), start=after + 1):
                 try:
-                    fact = decode_line(line.decode())
-                except (JournalError, UnicodeDecodeError) as error:
-                    raise JournalError(f"{self.path}:{number}: {error}") from None
+                    fact = unseal(line.rstrip(), position)
+                except JournalError as error:
+                    raise JournalError(f"{self.path}:{position + 1}: {error}") from None
                 yield fact
 
     def _fail(self, error: OSError) -> JournalError:
@@ -182,8 +181,6 @@ class JsonlJournal:
             self._lock()
         if not self._has_header():
             return 0, 0 if readonly else self._write_header()
-        if not readonly:
-            self._upgrade_header()
         lines, last, end = _find_whole_lines(self._fd)
         torn = os.pread(self._fd, os.fstat(self._fd).st_size - end, end)
         if not torn and lines > 1 and is_garbled(os.pread(self._fd, end - last, last)):
@@ -202,7 +199,7 @@ class JsonlJournal:
     def _has_header(self) -> bool:
         """Return False for a new file, or for one whose header is incomplete."""
         line, newline, _ = os.pread(self._fd, 256, 0).partition(b"\n")
-        if not newline and any(header.startswith(line) for header in HEADERS):
+        if not newline and HEADER.startswith(line):
             return False
         try:
             header = json.loads(line)
@@ -212,18 +209,6 @@ class JsonlJournal:
             raise JournalError(f"{self.path}:1: not a Weft journal; it must begin with {HEADER.decode().strip()}")
         check_format(header.get("format"), f"{self.path}:1")
         return True
-
-    def _upgrade_header(self) -> None:
-        """Write the present format into the header: from now on older versions may not understand the file."""
-        found = os.pread(self._fd, len(HEADER), 0)
-        if found == HEADER or found not in HEADERS:
-            return
-        fd = open_private(self.path, os.O_WRONLY)  # a descriptor with O_APPEND writes only at the end
-        try:
-            os.pwrite(fd, HEADER, 0)
-            os.fsync(fd)
-        finally:
-            os.close(fd)
 
     def _write_header(self) -> int:
         if torn := os.pread(self._fd, len(HEADER), 0):

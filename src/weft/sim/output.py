@@ -17,7 +17,7 @@ from weft.inputs.csv import Row, Table, parse_table, read_table, shorten
 from weft.inputs.files import read_text
 from weft.journal import open_journal
 from weft.journal.base import Journal
-from weft.journal.codec import encode_line
+from weft.journal.codec import seal
 from weft.journal.jsonl import HEADER
 from weft.model import Seconds
 from weft.sim.costs.muri import makespan_since
@@ -47,7 +47,8 @@ def write_output(
         _write_csv(folder / "cluster.csv", CLUSTER_COLUMNS, record.rows)
         with open(folder / "journal.jsonl", "wb") as file:
             file.write(HEADER)
-            file.writelines(encode_line(fact).encode("ascii") + b"\n" for fact in journal.read())
+            facts = enumerate(journal.read(), start=1)
+            file.writelines(seal(fact, position).encode() + b"\n" for position, fact in facts)
         for name, data in (pictures or {}).items():
             (folder / name).write_bytes(data)
         (folder / SUMMARY).write_text(json.dumps(summary, indent=2) + "\n", encoding="utf-8")

@@ -175,26 +175,7 @@ def test_nested_values_come_back_as_their_classes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "says"),
-    [
-        ('{"fact":"Closed","at":0,"node":"n0"}', "Cordoned lacks why"),
-        ('{"fact":"Recalled","at":0,"job":{"id":"a"},"past":3}', "JobSnapshot has no field 'past'"),
-        ('{"fact":"Recalled","at":0,"job":{"id":"a"},"past":{"at":1}}', "JobSnapshot has no field 'past'"),
-        ('{"fact":"NodeJoined","at":0,"node":{"id":"a","gpus":[],"home":7}}', r"Node\.disk_id cannot be 7"),
-        (
-            '{"fact":"NodeJoined","at":0,"node":{"id":"a","gpus":[],"home":"x","disk_id":"y"}}',
-            "Node has no field 'home'",
-        ),
-        ('{"fact":"Submitted","at":0,"job":{"id":"a","pool":[]}}', "Job has no field 'pool'"),
-    ],
-)
-def test_old_names_are_read_as_strictly_as_new_ones(line: str, says: str) -> None:
-    with pytest.raises(JournalError, match=says):
-        decode_line(line)
-
-
-@pytest.mark.parametrize(
-    ("found", "says"), [(4, "format 4.*\n  upgrade"), (0, "not a journal format"), ("1", "not a journal")]
+    ("found", "says"), [(4, "format 4.*\n  use the version"), (0, "not a journal format"), ("1", "not a journal")]
 )
 def test_formats_that_cannot_be_read(found: object, says: str) -> None:
     check_format(1, "a.jsonl:1")

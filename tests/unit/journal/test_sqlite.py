@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from weft.errors import JournalError
+from weft.journal.codec import seal
 from weft.journal.sqlite import SqliteJournal
 from weft.model import Wake
 
@@ -29,34 +30,29 @@ def change(path: Path, *statements: str) -> None:
 
 
 def test_the_tables(path: Path) -> None:
+    with SqliteJournal(path, readonly=True) as journal:
+        name = journal.name
     with closing(sqlite3.connect(path)) as db:
         assert db.execute("PRAGMA journal_mode").fetchone() == ("wal",)
-        assert dict(db.execute("SELECT key, value FROM meta")) == {"weft": "journal", "format": "3"}
+        assert dict(db.execute("SELECT key, value FROM meta")) == {"weft": "journal", "format": "1", "name": name}
         assert list(db.execute("SELECT position, body FROM facts")) == [
-            (1, '{"fact":"Wake","at":1.0}'),
-            (2, '{"fact":"Wake","at":2.0}'),
+            (1, seal(Wake(1.0), 1)),
+            (2, seal(Wake(2.0), 2)),
         ]
 
 
-@pytest.mark.parametrize("body", ['\'{"fact":"Wa\'', "''", "x'00ff'"])
-def test_an_unreadable_last_record_is_cut_and_kept(path: Path, body: str) -> None:
-    change(path, f"INSERT INTO facts VALUES (3, {body})")
-    with SqliteJournal(path, readonly=True) as reader:
-        assert reader.torn is not None
-        assert list(reader.read()) == [Wake(1.0), Wake(2.0)]
-    with SqliteJournal(path) as journal:
-        assert journal.torn is not None
-        assert "position 3 was unfinished" in journal.torn
-        journal.append(Wake(3.0))
-        assert list(journal.read()) == [Wake(1.0), Wake(2.0), Wake(3.0)]
-    assert path.with_name("run.db.torn").exists()
-    with SqliteJournal(path) as journal:
-        assert journal.torn is None
-
-
-def test_an_unreadable_record_in_the_middle_is_an_error(path: Path) -> None:
-    change(path, "UPDATE facts SET body = 'rubbish' WHERE position = 1")
-    with SqliteJournal(path) as journal, pytest.raises(JournalError, match=r"run\.db: position 1: not JSON"):
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "UPDATE facts SET body = 'rubbish' WHERE position = 1",
+        "UPDATE facts SET body = x'00ff' WHERE position = 1",
+        "UPDATE facts SET body = replace(body, '1.0', '1.5') WHERE position = 1",
+        "UPDATE facts SET body = (SELECT body FROM facts WHERE position = 2) WHERE position = 1",
+    ],
+)
+def test_a_damaged_record_is_an_error(path: Path, damage: str) -> None:
+    change(path, damage)
+    with SqliteJournal(path) as journal, pytest.raises(JournalError, match=r"run\.db: position 1: the fact is damaged"):
         list(journal.read())
 
 
@@ -66,9 +62,9 @@ def test_a_missing_record_is_an_error(path: Path) -> None:
         list(journal.read())
 
 
-def test_a_format_from_the_future(path: Path) -> None:
-    change(path, "UPDATE meta SET value = '4' WHERE key = 'format'")
-    with pytest.raises(JournalError, match=r"run\.db: written in journal format 4.*\n.*upgrade"):
+def test_another_format(path: Path) -> None:
+    change(path, "UPDATE meta SET value = '3' WHERE key = 'format'")
+    with pytest.raises(JournalError, match=r"run\.db: written in journal format 3.*\n.*version"):
         SqliteJournal(path)
 
 
@@ -95,15 +91,3 @@ def test_a_name_with_odd_characters(tmp_path: Path) -> None:
     with SqliteJournal(path) as journal:
         journal.append(Wake(1.0))
     assert path.exists()
-
-
-def test_an_older_journal_is_read_and_marked_as_soon_as_it_may_be_written_to(path: Path) -> None:
-    change(path, "UPDATE meta SET value = '1' WHERE key = 'format'")
-    change(path, "DROP TABLE snapshot")
-    with SqliteJournal(path, readonly=True) as reader:
-        assert len(list(reader.read())) == 2
-    with SqliteJournal(path) as journal:
-        journal.append(Wake(3.0))
-        assert len(list(journal.read())) == 3
-    with closing(sqlite3.connect(path)) as db:
-        assert db.execute("SELECT value FROM meta WHERE key = 'format'").fetchone() == ("3",)

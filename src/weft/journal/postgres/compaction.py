@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from itertools import chain
 from typing import Any, Final
 
-from weft.journal.codec import encode_line
+from weft.journal.codec import seal
 from weft.journal.postgres.journal import decode_row
 from weft.journal.postgres.session import Session
 from weft.journal.summary import summary
@@ -60,4 +60,4 @@ def _facts(db: Any, table: str, where: str) -> Iterator[Fact]:
 def _write(db: Any, facts: Iterable[Fact]) -> None:
     with db.cursor() as cursor, cursor.copy("COPY weft_snapshot (position, body) FROM STDIN") as copy:
         for position, fact in enumerate(facts, start=1):
-            copy.write_row((position, encode_line(fact)))
+            copy.write_row((position, seal(fact, position)))

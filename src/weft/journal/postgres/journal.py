@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 from weft.errors import Deposed, JournalError
 from weft.journal.base import CHECK_TIMEOUT_S, PAGE_FACTS, Health
-from weft.journal.codec import decode_line, encode_line
+from weft.journal.codec import seal, unseal
 from weft.journal.postgres import schema
 from weft.journal.postgres.session import Conflict, ConnectionLost, Session
 from weft.model import Fact
@@ -60,7 +60,7 @@ class PostgresJournal:
                 schema.create(self._reader)
             elif not schema.has_tables(self._reader):
                 raise JournalError(f"cannot open {self.where}: a journal does not exist there")
-            self.name = schema.check(self._reader, readonly=readonly)["name"]
+            self.name = schema.check(self._reader)["name"]
             self.refresh()
         except BaseException:
             self._reader.close()
@@ -82,7 +82,7 @@ class PostgresJournal:
             raise JournalError(f"cannot append to {self.where}: {self._append_error}")
         if not facts:
             return
-        bodies = [encode_line(fact) for fact in facts]
+        bodies = [seal(fact, position) for position, fact in enumerate(facts, start=self._count + 1)]
         statement = FENCED_AND_RENEWED.format(now=self._now) if self._holder else FENCED
         given = {"after": self._count, "epoch": self._epoch, "bodies": bodies, "holder": self._holder}
         if self._insert(statement, given, is_first=True) != len(bodies):
@@ -181,6 +181,6 @@ class PostgresJournal:
 
 def decode_row(where: str, position: int, body: str) -> Fact:
     try:
-        return decode_line(body)
-    except (JournalError, TypeError) as error:
+        return unseal(body.encode(), position)
+    except JournalError as error:
         raise JournalError(f"{where}: position {position}: {error}") from None

@@ -50,13 +50,11 @@ def create(session: Session) -> None:
         db.execute("INSERT INTO weft_meta VALUES ('name', %s)", (os.urandom(8).hex(),))
 
 
-def check(session: Session, *, readonly: bool) -> dict[str, str]:
-    """Return the table of settings. Raise if it is not a journal, or is of a newer version."""
+def check(session: Session) -> dict[str, str]:
+    """Return the table of settings. Raise if it is not a journal, or has another format."""
     meta: dict[Any, Any] = dict(session.rows("open", "SELECT key, value FROM weft_meta"))
     if meta.get("weft") != "journal":
         raise JournalError(f"cannot open {session.where}: a database, but not a Weft journal")
     found = str(meta.get("format"))
     check_format(int(found) if found.isdecimal() else found, session.where)
-    if not readonly and found != str(FORMAT):  # older versions may not understand the facts from now on
-        session.run("open", "UPDATE weft_meta SET value = %s WHERE key = 'format'", (str(FORMAT),))
     return meta

@@ -14,7 +14,7 @@ from typing import Final
 
 from weft.errors import JournalError
 from weft.inputs.locks import Locked, locked
-from weft.journal.codec import encode_line
+from weft.journal.codec import seal
 from weft.journal.sqlite.journal import SqliteJournal
 from weft.journal.summary import summary
 from weft.model import Fact
@@ -66,8 +66,8 @@ def _write(db: sqlite3.Connection, facts: Iterator[Fact]) -> int:
     db.execute("DROP TABLE IF EXISTS snapshot_new")
     db.execute("CREATE TABLE snapshot_new (position INTEGER PRIMARY KEY, body TEXT NOT NULL)")
     position = 0
-    while page := [encode_line(fact) for fact in islice(facts, TRANSACTION_ROWS)]:
-        rows = list(enumerate(page, start=position + 1))
+    while page := list(islice(facts, TRANSACTION_ROWS)):
+        rows = [(number, seal(fact, number)) for number, fact in enumerate(page, start=position + 1)]
         position += len(rows)
         db.execute("BEGIN IMMEDIATE")
         db.executemany("INSERT INTO snapshot_new VALUES (?, ?)", rows)

@@ -13,8 +13,8 @@ from urllib.parse import quote
 
 from weft.errors import JournalError
 from weft.journal.base import CHECK_TIMEOUT_S, PAGE_FACTS, Health
-from weft.journal.codec import FORMAT, check_format, decode_line, encode_line, is_garbled
-from weft.journal.files import explain_errors, open_private, save_torn
+from weft.journal.codec import FORMAT, check_format, seal, unseal
+from weft.journal.files import explain_errors, open_private
 from weft.model import Fact
 
 if TYPE_CHECKING:
@@ -33,10 +33,11 @@ class SqliteJournal:
     """A journal that other processes may read while this one appends. See `.compaction` for its snapshot."""
 
     waits = False
+    torn: str | None = None
+    """Always None: a transaction is never half there."""
 
     def __init__(self, path: str | os.PathLike[str], *, readonly: bool = False) -> None:
         self.path = Path(path)
-        self.torn: str | None = None
         self._has_tables = False
         self._append_error = "it is open for reading only" if readonly else ""
         with explain_errors(self.path, "open"):
@@ -55,7 +56,7 @@ class SqliteJournal:
             raise JournalError(f"cannot append to {self.path}: {self._append_error}")
         if not facts:
             return
-        rows = [(position, encode_line(fact)) for position, fact in enumerate(facts, start=self._count + 1)]
+        rows = [(position, seal(fact, position)) for position, fact in enumerate(facts, start=self._count + 1)]
         with self._explain_errors("append to"), self._transaction():
             self._db.executemany("INSERT INTO facts VALUES (?, ?)", rows)
         self._count += len(rows)
@@ -83,11 +84,7 @@ class SqliteJournal:
 
         with self._explain_errors("read"):
             row = self._db.execute("SELECT value FROM meta WHERE key = 'name'").fetchone()
-        if row is None:
-            row = (os.urandom(8).hex(),)
-            with self._explain_errors("write to"), self._transaction():
-                self._db.execute("INSERT INTO meta VALUES ('name', ?)", row)
-        return str(row[0])
+        return str(row[0]) if row else ""
 
     @property
     def snapshot_size(self) -> int:
@@ -131,15 +128,16 @@ class SqliteJournal:
             end = min(begin + page, until)
             with self._explain_errors("read"):
                 rows = self._db.execute(
-                    f"SELECT position, body FROM {table} WHERE position > ? AND position <= ? ORDER BY position",
+                    f"SELECT position, CAST(body AS BLOB) FROM {table}"
+                    " WHERE position > ? AND position <= ? ORDER BY position",
                     (begin, end),
                 ).fetchall()
             if len(rows) != end - begin:
                 raise JournalError(f"{self.path}: rows of {table} are missing between positions {begin + 1} and {end}")
             for position, body in rows:
                 try:
-                    fact = decode_line(body)
-                except (JournalError, TypeError) as error:
+                    fact = unseal(body, position)
+                except JournalError as error:
                     raise JournalError(f"{self.path}: position {position}: {error}") from None
                 yield fact
 
@@ -173,7 +171,7 @@ class SqliteJournal:
     # ---- opening
 
     def _recover(self, readonly: bool) -> int:
-        """Create missing tables, cut off an unreadable last fact, and return the number of facts."""
+        """Create missing tables, and return the number of facts."""
         if not readonly:
             self._db.execute("PRAGMA journal_mode = WAL")
             self._db.execute("PRAGMA synchronous = FULL")
@@ -191,29 +189,10 @@ class SqliteJournal:
             raise JournalError(f"cannot open {self.path}: a database, but not a Weft journal")
         found = str(meta.get("format"))
         check_format(int(found) if found.isdecimal() else found, str(self.path))
-        if not readonly and found != str(FORMAT):  # older versions may not understand the file from now on
-            self._db.execute("UPDATE meta SET value = ? WHERE key = 'format'", (str(FORMAT),))
-        return self._cut_torn(readonly)
+        return max(self._last("facts"), self.base)
 
     def _create(self) -> None:
         with self._transaction():
             for statement in TABLES:
                 self._db.execute(statement)
-
-    def _cut_torn(self, readonly: bool) -> int:
-        last = self._db.execute(
-            "SELECT position, CAST(body AS BLOB) FROM facts ORDER BY position DESC LIMIT 1"
-        ).fetchone()
-        if last is None:
-            return self.base
-        position, body = int(last[0]), bytes(last[1])
-        if not is_garbled(body):
-            return position
-        if readonly:
-            self.torn = f"{self.path}: position {position} is unfinished; ignored its {len(body)} bytes"
-            return position - 1
-        saved = save_torn(self.path, body)
-        with self._transaction():
-            self._db.execute("DELETE FROM facts WHERE position = ?", (position,))
-        self.torn = f"{self.path}: position {position} was unfinished; cut off its {len(body)} bytes, saved in {saved}"
-        return position - 1
+            self._db.execute("INSERT INTO meta VALUES ('name', ?)", (os.urandom(8).hex(),))
