@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -39,6 +40,18 @@ class Moody(Policy):
 def here() -> Iterator[Site]:
     with site({"gpus": "0,1", "min_run_s": 0}) as made:
         yield made
+
+
+def test_commands_find_the_scheduler_whatever_their_runtime_folder(here: Site) -> None:
+    """cron, sudo and ssh have no XDG_RUNTIME_DIR."""
+    bare = {**{name: here.env[name] for name in here.env if name != "XDG_RUNTIME_DIR"}, "TMPDIR": str(here.root)}
+    other = Site(here.root, bare, here.started)
+    for first, second in ((here, other), (other, here)):
+        job = first.weft("submit", "--quiet", "--hold", "--", "true", check=True).stdout.strip()
+        assert second.weft("show", job, check=True).stdout
+        second.weft("cancel", "-y", job, check=True)
+        first.weft("down", check=True)
+        shutil.rmtree(here.root / "r", ignore_errors=True)  # as after a logout: the next one begins elsewhere
 
 
 def test_what_comes_after_a_later_task_of_the_same_file_waits_for_it(here: Site) -> None:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from weft.endpoints.paths import Paths, make_parents, user_paths
+from weft.endpoints.paths import Paths, make_parents, paths_of
 from weft.engines.process.launch_spec import is_valid_job_id
 from weft.engines.process.output.logs import RUNS_KEPT, remove_old_runs
 from weft.engines.process.recovery import run_record
@@ -177,7 +177,7 @@ def agent_dir(
     if for_all_users:
         state = at.absolute() if at is not None else SHARED_STATE / "workers" / node
         return AgentDir(state, SHARED_RUNTIME / _mark(state), for_all_users=True)
-    here = user_paths(env)
+    here = paths_of(env)
     state = at.absolute() if at is not None else here.state / "workers" / node
     return AgentDir(state, here.runtime.parent / _mark(state))
 

@@ -10,7 +10,7 @@ from contextlib import suppress
 from typing import Any, Final
 
 from weft.client.transport import foreign_error, timeout_error
-from weft.endpoints.paths import Paths
+from weft.endpoints.paths import Paths, recorded_paths
 from weft.errors import Unreachable, WeftError
 from weft.wire import frames
 from weft.wire.failures import decode_error
@@ -197,6 +197,10 @@ def start_scheduler(where: Paths) -> None:
     while not where.answers():
         if process.poll() not in (None, 0):
             raise Unreachable(f"the scheduler did not start: {_last_error(where)}\n  its log: {where.server_log}")
+        if process.poll() == 0 and recorded_paths(where.state) not in (None, where):
+            raise Unreachable(
+                "a command with another XDG_RUNTIME_DIR has just started the scheduler\n  repeat this one"
+            )
         if time.monotonic() > until:
             raise Unreachable(
                 f"the scheduler did not start within {START_TIMEOUT_S:.0f} s\n  its log: {where.server_log}"

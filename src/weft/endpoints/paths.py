@@ -9,10 +9,11 @@ import os
 import socket
 import stat
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from weft.errors import InputError, WeftError
-from weft.inputs.atomic import StrPath
+from weft.inputs.atomic import StrPath, write_atomic
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -26,6 +27,8 @@ except ImportError:
         from hashlib import sha256 as _sha256
 
 JOURNAL_FILE: Final = "state.db"
+RUNTIME_FILE: Final = "runtime"
+SOCKET_FILE: Final = "weft.sock"
 JOBS_FOLDER: Final = "jobs"
 MAX_SOCKET_BYTES: Final = 100
 """The kernel limits the path of a socket to 107 bytes."""
@@ -39,7 +42,7 @@ class Paths:
         self._state, self._runtime = os.fspath(state), os.fspath(runtime)
         self.journal = journal
         """The URL or path of the journal; empty if it is in the state folder."""
-        self.socket_name = os.path.join(self._runtime, "weft.sock")
+        self.socket_name = os.path.join(self._runtime, SOCKET_FILE)
         """The same as `socket`, as text."""
 
     def __eq__(self, other: object) -> bool:
@@ -170,13 +173,32 @@ class Paths:
 
         return is_locked(self._lock)
 
+    def record_runtime(self) -> None:
+        """Record where the sockets are, for commands with another XDG_RUNTIME_DIR, or none: cron, sudo, ssh."""
+        write_atomic(os.path.join(self._state, RUNTIME_FILE), os.fsencode(self._runtime))
+
     def make(self) -> None:
         for folder in (self.state, self.jobs, self.batches, self.runtime.parent, self.runtime):
             make_private(folder)
 
 
 def user_paths(env: Mapping[str, str] = os.environ) -> Paths:
-    """Return the paths of this user's local scheduler."""
+    """Return the paths of this user's local scheduler, whatever the environment in which it was started."""
+    return recorded_paths(absolute(_state_home(env), "weft")) or paths_of(env)
+
+
+def recorded_paths(state: StrPath) -> Paths | None:
+    """Return the paths of the last scheduler with this state if its socket is there, and is this user's."""
+    with suppress(OSError, ValueError):
+        paths = Paths(state, _read_text(os.path.join(state, RUNTIME_FILE)))
+        found = os.lstat(paths.socket_name)
+        if os.path.isabs(paths.socket_name) and stat.S_ISSOCK(found.st_mode) and found.st_uid == os.getuid():
+            return paths
+    return None
+
+
+def paths_of(env: Mapping[str, str]) -> Paths:
+    """Return the paths that this environment gives to the next scheduler."""
     state = absolute(_state_home(env), "weft")
     mark = _sha256(os.fsencode(state)).hexdigest()[:8]
     given = env.get("XDG_RUNTIME_DIR")

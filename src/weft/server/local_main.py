@@ -14,7 +14,7 @@ from typing import Final
 
 from weft.endpoints.blob_folder import PRUNE_S, prune_blobs
 from weft.endpoints.config import effective_setting, shared_folder
-from weft.endpoints.paths import Paths, user_paths
+from weft.endpoints.paths import Paths, recorded_paths, user_paths
 from weft.engines.background import TaskSet
 from weft.engines.process.gpu.this_machine import discover_this_machine
 from weft.errors import JournalError, WeftError
@@ -45,6 +45,7 @@ def main(args: Sequence[str]) -> int:
     if not _acquire(lock, here):
         return 0  # another process was faster, and serves
     write_holder(lock)
+    here.record_runtime()
     log_to(here.server_log, "text", stderr=False)
     try:
         lock_content = event_loop.run(_serve(here))
@@ -69,7 +70,7 @@ def _acquire(lock: int, here: Paths) -> bool:
     while time.monotonic() < until:
         if try_lock(lock):
             return True
-        if here.answers():
+        if here.answers() or ((other := recorded_paths(here.state)) and other.answers()):
             return False
         time.sleep(0.01)
     return False

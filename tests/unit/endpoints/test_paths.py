@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import os
 import socket
 import subprocess
 import sys
@@ -10,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from weft.endpoints.paths import Paths, _temporary_folder, absolute, server_folder, server_folder_name
+from weft.endpoints.paths import Paths, _temporary_folder, absolute, server_folder, server_folder_name, user_paths
 
 
 @pytest.fixture
@@ -91,3 +92,21 @@ def test_without_a_runtime_folder_sockets_are_where_tempfile_puts_files(
     code = "import tempfile; print(tempfile.gettempdir())"
     expected = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
     assert _temporary_folder() == expected
+
+
+def test_a_recorded_runtime_folder_counts_while_this_users_socket_is_in_it(tmp_path: Path) -> None:
+    env = {"XDG_STATE_HOME": str(tmp_path / "s"), "XDG_RUNTIME_DIR": str(tmp_path / "r")}
+    derived = user_paths(env)
+    other = Paths(derived.state, tmp_path / "other")
+    other.make()
+    other.record_runtime()
+    assert user_paths(env) == derived, "no socket"
+    other.socket.touch()
+    assert user_paths(env) == derived, "a file"
+    other.socket.unlink()
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(other.socket_name)
+        assert user_paths(env) == other
+        if os.getuid() == 0:
+            os.chown(other.socket_name, 65534, 65534)
+            assert user_paths(env) == derived, "the socket of another user"
