@@ -87,7 +87,7 @@ async def test_a_stopped_replica_costs_only_the_requests_it_has() -> None:
             found = await load(port, "POST")
             assert statuses(found) == {200, 504}
             late = [each for each in found if each.status == 504]
-            assert len(late) <= 8 * (SECONDS + 1), "at most the requests that its concurrency let through"
+            assert len(late) <= 8, "at most the requests that its concurrency let through, once"
             os.kill(a.pid, signal.SIGCONT)
 
 

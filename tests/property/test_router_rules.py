@@ -40,19 +40,26 @@ class Dispatching(RuleBasedStateMachine):
         self.dispatcher.balance = balance
         self.at: dict[int, ReplicaLoad] = {}
         self.waiting: list[int] = []
+        self.failed: dict[int, ReplicaLoad] = {}
         self.number = 0
         self.now_s = 0.0
 
     def settle(self) -> None:
         for request, replica in self.dispatcher.assignments():
-            assert request == self.waiting.pop(0), "first come, first served"
+            overtaken = self.waiting[: self.waiting.index(request)]
+            self.waiting.remove(request)
+            assert all(self.failed.get(each) is replica for each in overtaken), "first come, first served"
+            assert self.failed.get(request) is not replica or not self.others_in(replica), "another replica takes it"
             self.enter(request, replica)
+
+    def others_in(self, replica: ReplicaLoad) -> bool:
+        return any(each.is_in() for each in self.dispatcher.replicas.values() if each is not replica)
 
     def enter(self, request: int, replica: ReplicaLoad) -> None:
         assert request not in self.at
         assert not replica.draining
         assert not replica.removed
-        assert replica.penalty_until_s is None
+        assert not replica.health.is_out()
         assert replica.outstanding <= replica.concurrency
         self.at[request] = replica
 
@@ -65,6 +72,7 @@ class Dispatching(RuleBasedStateMachine):
         replica = self.dispatcher.arrive(self.number)
         if replica is None:
             self.waiting.append(self.number)
+            self.settle()
         else:
             assert not self.waiting, "no request overtakes another"
             self.enter(self.number, replica)
@@ -75,15 +83,32 @@ class Dispatching(RuleBasedStateMachine):
             self.dispatcher.release(self.at.pop(data.draw(st.sampled_from(sorted(self.at)))))
             self.settle()
 
-    @rule(data=st.data(), penalty_s=st.floats(0.1, 3.0))
-    def fail_to_connect(self, data: st.DataObject, penalty_s: float) -> None:
+    @rule(data=st.data())
+    def fail(self, data: st.DataObject) -> None:
         if self.at:
             request = data.draw(st.sampled_from(sorted(self.at)))
-            replica = self.at.pop(request)
-            self.dispatcher.penalize(replica, self.now_s + penalty_s)
+            replica = self.failed[request] = self.at.pop(request)
+            replica.health.note_failure()
+            self.dispatcher.suspect(replica)
+            self.dispatcher.judge(replica, self.now_s)
             self.dispatcher.release(replica)
-            self.dispatcher.return_to_front(request)
+            self.dispatcher.return_to_front(request, replica)
             self.waiting.insert(0, request)
+            self.settle()
+
+    @rule(data=st.data(), errors=st.integers(1, 6))
+    def answer_with_errors(self, data: st.DataObject, errors: int) -> None:
+        if self.dispatcher.replicas:
+            replica = self.dispatcher.replicas[data.draw(st.sampled_from(sorted(self.dispatcher.replicas)))]
+            for _ in range(errors):
+                replica.health.note_answer(500)
+                self.dispatcher.judge(replica, self.now_s)
+            self.settle()
+
+    @rule(data=st.data())
+    def answer_a_probe(self, data: st.DataObject) -> None:
+        if suspects := [each for each in self.dispatcher.replicas.values() if each.health.suspect]:
+            self.dispatcher.clear(data.draw(st.sampled_from(suspects)))
             self.settle()
 
     @rule(data=st.data())
@@ -100,10 +125,10 @@ class Dispatching(RuleBasedStateMachine):
         assert set(self.dispatcher.replicas) == {plan.name for plan in plans}
         self.settle()
 
-    @rule(seconds=st.floats(0.1, 2.0))
+    @rule(seconds=st.floats(0.1, 20.0))
     def pass_time(self, seconds: float) -> None:
         self.now_s += seconds
-        self.dispatcher.end_penalties(self.now_s)
+        self.dispatcher.end_ejections(self.now_s)
         self.settle()
 
     @invariant()
@@ -114,12 +139,12 @@ class Dispatching(RuleBasedStateMachine):
         assert list(dispatcher.queue) == self.waiting
         for replica in {*dispatcher.replicas.values(), *self.at.values()}:
             assert replica.outstanding == counts[id(replica)]
-        could = [
-            each
-            for each in dispatcher.replicas.values()
-            if each.outstanding < each.concurrency and not each.draining and each.penalty_until_s is None
-        ]
-        assert not (self.waiting and could), "no request waits while a replica would take it"
+        could = [each for each in dispatcher.replicas.values() if each.outstanding < each.concurrency and each.is_in()]
+        for request in self.waiting if could else ():
+            assert could == [self.failed.get(request)], "no request waits while a replica would take it"
+            assert self.others_in(could[0])
+        takers = [each for each in dispatcher.replicas.values() if not each.draining and not each.health.suspect]
+        assert not takers or dispatcher.has_ready(), "bad answers are better than none"
 
 
 Dispatching.TestCase.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)

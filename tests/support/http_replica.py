@@ -45,8 +45,8 @@ class Replica:
     tasks: set[asyncio.Task[Any]] = field(default_factory=set)
     server: asyncio.Server | None = None
 
-    async def start(self, port: int = 0) -> None:
-        self.server = await asyncio.start_server(self._connected, "127.0.0.1", port)
+    async def start(self, port: int = 0, host: str = "127.0.0.1") -> None:
+        self.server = await asyncio.start_server(self._connected, host, port)
         self.port = self.server.sockets[0].getsockname()[1]
 
     async def stop(self) -> None:

@@ -1,4 +1,4 @@
-"""Replicas of the router's tests as processes: `python replica_process.py NAME PORT` runs one."""
+"""Replicas of the router's tests as processes: `python replica_process.py NAME PORT [HOST]` runs one."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ async def replica_processes(*names: str) -> AsyncIterator[list[tuple[asyncio.sub
             await process.wait()
 
 
-async def main(name: str, port: int) -> None:
+async def main(name: str, port: int, host: str = "127.0.0.1") -> None:
     from support.http_replica import Replica
 
     replica = Replica(name)
-    await replica.start(port)
+    await replica.start(port, host)
     print(replica.port, flush=True)
     await asyncio.Event().wait()
 
 
 if __name__ == "__main__":
     sys.path.insert(0, str(TESTS))
-    asyncio.run(main(sys.argv[1], int(sys.argv[2])))
+    asyncio.run(main(sys.argv[1], int(sys.argv[2]), *sys.argv[3:]))

@@ -75,12 +75,14 @@ class _Collector:
                 ("weft_router_in_flight", "Requests at replicas."),
                 ("weft_router_queued", "Requests that wait for a replica."),
                 ("weft_router_ready_replicas", "Replicas that get requests."),
+                ("weft_router_ejected_replicas", "Replicas that get no requests because they fail."),
             )
         ):
             gauge = GaugeMetricFamily(name, text, labels=["service"])
             for service in services:
                 load = service.load()
-                gauge.add_metric([service.name], (load.in_flight, load.queued, load.ready)[at])
+                ejected = sum(each.health.is_out() for each in load.replicas)
+                gauge.add_metric([service.name], (load.in_flight, load.queued, load.ready, ejected)[at])
             yield gauge
 
 

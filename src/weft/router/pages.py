@@ -48,7 +48,8 @@ class Pages:
             replicas = [
                 {"name": each.name, "address": str(service.pools[each].address), "outstanding": each.outstanding,
                  "concurrency": each.concurrency, "weight": each.weight, "draining": each.draining,
-                 "failing": each.penalty_until_s is not None}
+                 "ejected": each.health.is_out(), "answered": each.health.answered, "errors": each.health.errors,
+                 "failures": each.health.failures, "last_error": each.health.last_error}
                 for each in service.dispatcher.replicas.values()
             ]  # fmt: skip
             found.append(

@@ -114,8 +114,8 @@ def load_message(load: ServiceLoad) -> m.ServiceLoad:
     """Return the figures of a service as a message."""
     replicas = [
         m.ReplicaLoad(
-            name=each.name, version=each.version, answered=each.answered, errors=each.errors, failures=each.failures,
-            ejected=each.penalty_until_s is not None, last_error=each.last_error,
+            name=each.name, version=each.version, answered=each.health.answered, errors=each.health.errors,
+            failures=each.health.failures, ejected=each.health.is_out(), last_error=each.health.last_error,
         )
         for each in load.replicas
     ]  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from bisect import bisect_left
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -9,9 +10,11 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from weft.endpoints.addresses import Address
 from weft.router.proxy.exchange import Exchange
 from weft.router.proxy.pool import ReplicaPool
+from weft.router.proxy.probe import answers
 from weft.router.rules.dispatch import Dispatcher, ReplicaLoad, ReplicaPlan
 from weft.router.rules.picking import Draw
 from weft.router.rules.refusals import service_failed
+from weft.router.settings import PROBE_PAUSE_S
 from weft.router.table import ServiceRoute
 
 if TYPE_CHECKING:
@@ -45,6 +48,7 @@ class RoutedService:
         self.codes: dict[int, int] = {}
         self.seconds_sum = 0.0
         self.buckets = [0] * (len(BUCKETS_S) + 1)
+        self._probes: dict[ReplicaLoad, asyncio.Task[None]] = {}
         self._starting = False
         self._waiting_s = 0.0
         self._waiting_since_s: float | None = None
@@ -68,6 +72,8 @@ class RoutedService:
                 self.pools[load] = ReplicaPool(self._router, load, addresses[load.name])
         for load in gone:
             self._forget_if_done(load)
+            if (probe := self._probes.pop(load, None)) is not None:
+                probe.cancel()
         for load in list(self.dispatcher.replicas.values()):
             if load.is_drained():
                 self._router.listener.on_drained(self.name, load.name)
@@ -86,6 +92,35 @@ class RoutedService:
             self._forget_if_done(replica)
         elif replica.draining and not replica.outstanding:
             self._router.listener.on_drained(self.name, replica.name)
+
+    # ---- failures
+
+    def note_answer(self, replica: ReplicaLoad, status: int) -> None:
+        """Count a whole answer. A replica that gives several bad ones in a row gets no requests for a time."""
+        replica.health.note_answer(status)
+        if status >= 500:
+            self.dispatcher.judge(replica, self._router.now())
+
+    def note_failure(self, replica: ReplicaLoad, error: str) -> None:
+        """Take a replica that did not answer a request out of the rotation, and begin to probe it."""
+        replica.health.note_failure()
+        self.suspect(replica, error)
+        self.dispatcher.judge(replica, self._router.now())
+
+    def suspect(self, replica: ReplicaLoad, error: str) -> None:
+        """Send a replica no requests until it answers a probe."""
+        replica.health.last_error = error
+        self.dispatcher.suspect(replica)
+        if replica not in self._probes and not self._router.stopping:
+            self._probes[replica] = self._router.loop.create_task(self._probe(replica))
+
+    async def _probe(self, replica: ReplicaLoad) -> None:
+        address = self.pools[replica].address
+        while not await answers(address, self.route.health):
+            await asyncio.sleep(PROBE_PAUSE_S)
+        del self._probes[replica]
+        self.dispatcher.clear(replica)
+        self.start_waiting()
 
     def _forget_if_done(self, replica: ReplicaLoad) -> None:
         pool = self.pools.get(replica)
@@ -122,9 +157,9 @@ class RoutedService:
         self.buckets[bisect_left(BUCKETS_S, seconds)] += 1
 
     def sweep(self, now_s: float) -> None:
-        """End penalties, and close connections that were idle for long."""
-        if self.dispatcher.penalized:
-            self.dispatcher.end_penalties(now_s)
+        """End ejections, and close connections that were idle for long."""
+        if self.dispatcher.ejected:
+            self.dispatcher.end_ejections(now_s)
             self.start_waiting()
         for pool in self.pools.values():
             pool.close_idle(now_s)
@@ -132,7 +167,7 @@ class RoutedService:
     def load(self) -> ServiceLoad:
         """Return the present figures."""
         dispatcher = self.dispatcher
-        ready = sum(not replica.draining for replica in dispatcher.replicas.values())
+        ready = sum(replica.is_in() for replica in dispatcher.replicas.values())
         answered = sum(self.codes.values())
         self.note_queue()
         since_s = self._waiting_since_s
@@ -143,5 +178,7 @@ class RoutedService:
 
     async def close(self) -> None:
         """Close all connections."""
+        for probe in self._probes.values():
+            probe.cancel()
         for pool in list(self.pools.values()):
             await pool.close()

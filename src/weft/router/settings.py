@@ -29,7 +29,7 @@ class RouterSettings:
     """The longest silence of a client within a body."""
     keep_alive_s: float = 75.0
     """The longest that a connection of a client stays open without a request."""
-    connect_timeout_s: float = 5.0
+    connect_timeout_s: float = 3.0
     drain_s: float = 30.0
     """The longest that a router that stops goes on with the requests it has."""
     allowed_hosts: frozenset[bytes] | None = None
@@ -42,8 +42,10 @@ HOLD_BYTES: Final = 65_536
 """The part of a body that is read ahead while its request waits."""
 REPLAY_BYTES: Final = 262_144
 """The largest body that is kept to be sent again."""
-PENALTY_S: Final = 1.0
-"""A replica that refuses a connection gets no requests for this time."""
+PROBE_PAUSE_S: Final = 1.0
+"""The time between two probes of a replica that failed."""
+PATIENCE_S: Final = 1.0
+"""A replica is suspect if a client that leaves has waited for this time without a byte of an answer."""
 IDLE_REPLICA_S: Final = 4.0
 """An idle connection to a replica is closed after this time: before common servers close theirs."""
 FRESH_S: Final = 1.0

@@ -15,9 +15,10 @@ def test_a_report_holds_what_each_replica_answered_and_failed_to_answer() -> Non
     dispatcher.update([ReplicaPlan("7", version=3), ReplicaPlan("8")])
     broken, idle = dispatcher.replicas.values()
     for status in (200, 404, 500):
-        broken.note_answer(status)
-    broken.note_failure("Connection refused")
-    dispatcher.penalize(broken, 1.0)
+        broken.health.note_answer(status)
+    broken.health.note_failure()
+    broken.health.last_error = "Connection refused"
+    dispatcher.suspect(broken)
     report = load_message(ServiceLoad("chat", 4, 3, 0, 0, 2, replicas=(broken, idle)))
     assert list(report.replicas) == [
         m.ReplicaLoad(

@@ -11,7 +11,7 @@ from weft.router.rules.refusals import Refusal
 from weft.router.rules.request_head import RequestHead
 from weft.router.rules.retry import may_send_again
 from weft.router.rules.target import Target
-from weft.router.settings import HOLD_BYTES, PENALTY_S, REFUSAL_DELAY_S, REPLAY_BYTES
+from weft.router.settings import HOLD_BYTES, PATIENCE_S, REFUSAL_DELAY_S, REPLAY_BYTES
 
 if TYPE_CHECKING:
     from weft.router.proxy.client import ClientConnection
@@ -183,6 +183,8 @@ class Exchange:
         elif len(dispatcher.queue) == 1:
             service.note_queue()
             self.router.listener.on_demand(service.name)
+        else:
+            service.start_waiting()  # all that wait may be ones that the open replica failed to answer
 
     def _refuse_late(self, refusal: Refusal) -> None:
         if self.phase == WAITING and self.refusal is refusal:
@@ -216,20 +218,19 @@ class Exchange:
         service, replica = self.service, self.replica
         assert service is not None
         assert replica is not None
-        replica.note_failure(error)
-        service.dispatcher.penalize(replica, self.router.now() + PENALTY_S)
+        service.note_failure(replica, error)
         service.connect_errors += 1
         self._leave_replica()
         if self.phase != DONE:
             if may_send_again(service.route.retry, self.head.method, sends=0, answered=False, has_body=self.holds_body):
-                self._wait_again()
+                self._wait_again(replica)
             else:
                 self.refuse(refusals.REPLICA_FAILED)
         service.start_waiting()
 
     def replica_failed(self, refusal: Refusal) -> None:
         """Handle the end of a replica's connection before the end of its answer."""
-        service = self.service
+        service, replica = self.service, self.replica
         assert service is not None
         self._note_failure(refusal.message)
         again = may_send_again(
@@ -238,7 +239,7 @@ class Exchange:
         self._leave_replica()
         if again:
             service.retries += 1
-            self._wait_again()
+            self._wait_again(replica)
         elif self.answered:
             self.end(CUT)
             self.client.cut()
@@ -247,15 +248,15 @@ class Exchange:
         service.start_waiting()
 
     def _note_failure(self, error: str) -> None:
-        if self.replica is not None:
-            self.replica.note_failure(error)
+        if self.service is not None and self.replica is not None:
+            self.service.note_failure(self.replica, error)
 
-    def _wait_again(self) -> None:
+    def _wait_again(self, failed: ReplicaLoad | None) -> None:
         service = self.service
         assert service is not None
         self.phase = WAITING
         self.deadline_s = self.router.now() + max(0.0, service.route.timeouts.queue_s - time.monotonic() + self.began_s)
-        service.dispatcher.return_to_front(self)
+        service.dispatcher.return_to_front(self, failed)
 
     def _leave_replica(self) -> None:
         """Free the place at the replica. A connection with a request under way is closed."""
@@ -274,7 +275,7 @@ class Exchange:
         assert service is not None
         assert replica is not None
         self.replica = self.connection = None
-        replica.note_answer(self.status)
+        service.note_answer(replica, self.status)
         self.end(self.status)
         service.release(replica)
         service.start_waiting()
@@ -297,8 +298,13 @@ class Exchange:
 
     def client_left(self) -> None:
         """Abort the request: its client is gone."""
-        if self.phase != DONE:
-            code = self.status if self.phase == TUNNEL else GONE
+        service, phase = self.service, self.phase
+        if phase != DONE:
+            code = self.status if phase == TUNNEL else GONE
+            if phase == SENT and self.complete and service is not None and self.replica is not None:
+                waited_s = self.router.now() - self.deadline_s + service.route.timeouts.answer_s
+                if waited_s >= PATIENCE_S:
+                    service.suspect(self.replica, f"no answer within {waited_s:.1f} s, when the client left")
             self._abandon()
             self.end(code)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from typing import TYPE_CHECKING, Final, cast
 
 import httptools
@@ -19,6 +20,16 @@ LAST_CHUNK: Final = b"0\r\n\r\n"
 MAX_INTERIM: Final = 16
 """Answers with a status from 100 to 199 to one request."""
 LINE_BYTES: Final = 4
+SILENCE_OPTIONS: Final = (
+    (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 2),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 1),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 2),
+    (socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, 4000),
+)
+"""The kernel ends a connection after 4 s of silence of the machine. The kernel of a hung replica still answers."""
+WINDOW_BYTES: Final = 32_768
+"""A replica that reads nothing holds this much of a body. The user timeout would end larger ones, as in silence."""
 
 
 class ReplicaConnection(asyncio.Protocol):
@@ -67,6 +78,9 @@ class ReplicaConnection(asyncio.Protocol):
         else:
             parts += exchange.body
         exchange.sent_over(self)
+        if exchange.body_bytes > WINDOW_BYTES or not exchange.complete:
+            own_socket = self.transport.get_extra_info("socket")
+            own_socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, 0)
         self.transport.write(parts[0] if len(parts) == 1 else b"".join(parts))
 
     def send_body(self, piece: bytes) -> None:
@@ -94,6 +108,9 @@ class ReplicaConnection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast(asyncio.Transport, transport)
+        own_socket = transport.get_extra_info("socket")
+        for level, option, value in SILENCE_OPTIONS:
+            own_socket.setsockopt(level, option, value)
         self.pool.connections.add(self)
 
     def data_received(self, data: bytes) -> None:

@@ -10,6 +10,7 @@ from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 from typing import Generic, NamedTuple, TypeVar
 
+from weft.router.rules.outliers import Health, is_outlier
 from weft.router.rules.picking import BalanceRule, Draw, pick, pick_in_turn
 
 Request = TypeVar("Request")
@@ -29,40 +30,27 @@ class ReplicaLoad:
     """A replica and its outstanding requests."""
 
     __slots__ = (
-        "answered", "at", "concurrency", "draining", "errors", "failures", "last_error", "name", "outstanding",
-        "penalty_until_s", "removed", "turn", "version", "weight",
+        "at", "concurrency", "draining", "health", "name", "outstanding", "removed", "turn", "version", "weight",
     )  # fmt: skip
 
     def __init__(self, plan: ReplicaPlan) -> None:
         self.name, self.version = plan.name, plan.version
         self.concurrency, self.weight, self.draining = plan.concurrency, plan.weight, plan.draining
         self.outstanding = 0
-        self.answered = self.errors = self.failures = 0
-        """Answers, those of them with a status from 500 up, and requests without a whole answer."""
-        self.last_error = ""
+        self.health = Health()
         self.removed = False
-        self.penalty_until_s: float | None = None
-        """A replica that refused a connection gets no requests before this time."""
         self.turn = 0.0
         """The moment of its next request, for a choice in turn. It rises by 1/weight with each request."""
         self.at = -1
         """Its place among the open replicas; -1: it is not open."""
 
-    def note_answer(self, status: int) -> None:
-        """Count a whole answer."""
-        self.answered += 1
-        if status >= 500:
-            self.errors += 1
-            self.last_error = f"answered {status}"
-
-    def note_failure(self, error: str) -> None:
-        """Count a request that got no answer, or not all of it."""
-        self.failures += 1
-        self.last_error = error
-
     def is_drained(self) -> bool:
         """Return whether the replica has answered its last request."""
         return self.draining and not self.outstanding
+
+    def is_in(self) -> bool:
+        """Return whether the replica gets requests: it is in the rotation, though it may be busy."""
+        return not self.draining and not self.removed and not self.health.is_out()
 
 
 class Dispatcher(Generic[Request]):
@@ -73,12 +61,14 @@ class Dispatcher(Generic[Request]):
         self.balance: BalanceRule = "p2c"
         self._turn = 0.0
         self.replicas: dict[str, ReplicaLoad] = {}
-        self.queue: OrderedDict[Request, None] = OrderedDict()
+        self.queue: OrderedDict[Request, ReplicaLoad | None] = OrderedDict()
+        """The waiting requests, each with the replica that failed to answer it."""
         self.in_flight = 0
         self._open: list[ReplicaLoad] = []
         """The replicas that take another request now."""
         self._weighted = False
-        self.penalized: set[ReplicaLoad] = set()
+        self.ejected: set[ReplicaLoad] = set()
+        """The replicas that are out for a time."""
 
     # ---- requests
 
@@ -93,9 +83,9 @@ class Dispatcher(Generic[Request]):
         """Return whether the queue takes no further request."""
         return len(self.queue) >= self.max_queue and not self._open
 
-    def return_to_front(self, request: Request) -> None:
-        """Put a request that reached no replica back to the front of the queue."""
-        self.queue[request] = None
+    def return_to_front(self, request: Request, failed: ReplicaLoad | None) -> None:
+        """Put a request back to the front of the queue. Another replica than the one that failed will take it."""
+        self.queue[request] = failed
         self.queue.move_to_end(request, last=False)
 
     def leave(self, request: Request) -> None:
@@ -111,16 +101,26 @@ class Dispatcher(Generic[Request]):
     def assignments(self) -> Iterator[tuple[Request, ReplicaLoad]]:
         """Yield the waiting requests that begin now, oldest first."""
         while self.queue and self._open:
-            request, _ = self.queue.popitem(last=False)
-            yield request, self._take()
+            only = self._open[0] if len(self._open) == 1 and self._has_other(self._open[0]) else None
+            request = next((each for each, failed in self.queue.items() if failed is None or failed is not only), None)
+            if request is None:
+                return
+            yield request, self._take(self.queue.pop(request))
 
-    def _take(self) -> ReplicaLoad:
+    def _has_other(self, failed: ReplicaLoad) -> bool:
+        """Return whether another replica will take a request that this one failed to answer."""
+        return any(replica is not failed and replica.is_in() for replica in self.replicas.values())
+
+    def _take(self, failed: ReplicaLoad | None = None) -> ReplicaLoad:
+        replicas = self._open
+        if failed is not None and failed.at >= 0 and len(replicas) > 1:
+            replicas = [replica for replica in replicas if replica is not failed]
         if self.balance == "round_robin":
-            replica = pick_in_turn(self._open, self._turn)
+            replica = pick_in_turn(replicas, self._turn)
             self._turn = max(self._turn, replica.turn)  # a replica that was away does not catch up
             replica.turn = self._turn + 1 / replica.weight
         else:
-            replica = pick(self._open, self._draw, weighted=self._weighted)
+            replica = pick(replicas, self._draw, weighted=self._weighted)
         replica.outstanding += 1
         self.in_flight += 1
         if replica.outstanding >= replica.concurrency:
@@ -143,37 +143,50 @@ class Dispatcher(Generic[Request]):
             replica.version = plan.version
             self._sort_in(replica)
         self._weighted = len({replica.weight for replica in self.replicas.values()}) > 1
+        self._keep_one_in()
         return gone
 
-    def penalize(self, replica: ReplicaLoad, until_s: float) -> None:
-        """Give a replica no requests until this time."""
-        if not replica.removed:
-            replica.penalty_until_s = until_s
-            self.penalized.add(replica)
+    # ---- failures
+
+    def judge(self, replica: ReplicaLoad, now_s: float) -> None:
+        """Eject a replica if it is an outlier."""
+        if is_outlier(replica.health, [each.health for each in self.replicas.values() if not each.draining]):
+            replica.health.eject(now_s)
+            self.ejected.add(replica)
+            self._sort_in(replica)
+            self._keep_one_in()
+
+    def suspect(self, replica: ReplicaLoad) -> None:
+        """Give a replica no requests until it answers a probe."""
+        replica.health.suspect = True
+        self._sort_in(replica)
+        self._keep_one_in()
+
+    def clear(self, replica: ReplicaLoad) -> None:
+        """Let a replica take requests that has answered a probe, unless it is ejected."""
+        replica.health.suspect = False
         self._sort_in(replica)
 
-    def end_penalties(self, now_s: float) -> None:
+    def end_ejections(self, now_s: float) -> None:
         """Let replicas take requests again whose time is over."""
-        for replica in [
-            each for each in self.penalized if each.penalty_until_s is None or each.penalty_until_s <= now_s
-        ]:
-            replica.penalty_until_s = None
-            self._sort_in(replica)
+        for replica in list(self.ejected):
+            if (replica.health.ejected_until_s or 0.0) <= now_s or replica.removed:
+                self.ejected.discard(replica)
+                replica.health.end_ejection()
+                self._sort_in(replica)
+
+    def _keep_one_in(self) -> None:
+        """End all ejections if no replica is in: bad answers are better than none. Suspect replicas stay out."""
+        if self.ejected and not self.has_ready():
+            self.end_ejections(float("inf"))
 
     def has_ready(self) -> bool:
         """Return whether any replica gets requests."""
-        return any(not replica.draining for replica in self.replicas.values())
+        return any(replica.is_in() for replica in self.replicas.values())
 
     def _sort_in(self, replica: ReplicaLoad) -> None:
         """Add a replica to the open ones, or remove it from them."""
-        if replica.removed or replica.penalty_until_s is None:
-            self.penalized.discard(replica)
-        is_open = (
-            replica.outstanding < replica.concurrency
-            and not replica.draining
-            and not replica.removed
-            and replica.penalty_until_s is None
-        )
+        is_open = replica.outstanding < replica.concurrency and replica.is_in()
         if is_open and replica.at < 0:
             replica.at = len(self._open)
             self._open.append(replica)
