@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import json
 import re
+import runpy
+import socket
+import threading
+from http.server import ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -25,6 +29,23 @@ def test_each_example_can_be_deployed_with_training_next_to_it() -> None:
             assert json.loads(done.stdout)["outcome"] == "deployed", file
         for file in sorted((EXAMPLES / "training").glob("*.json")):
             here.weft("submit", "--dry-run", "--config", str(file), check=True)
+
+
+def test_an_inference_request_of_a_dead_replica_goes_to_another() -> None:
+    files = [file for file in EXAMPLES.glob("*.yaml") if file.stem != "hello"]
+    assert [file.name for file in files if "\nretry: unanswered\n" not in re.sub(" +#.*", "", file.read_text())] == []
+
+
+def test_an_answer_of_the_example_leaves_in_one_packet() -> None:
+    handler = runpy.run_path(str(EXAMPLES / "hello.py"))["Handler"]
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        server.daemon_threads = True
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        with socket.create_connection(("127.0.0.1", server.server_port)) as client:
+            for _ in range(5):
+                client.sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")
+                assert client.recv(65536).endswith(b"}\n")
+        server.shutdown()
 
 
 @pytest.mark.parametrize("shape", ["bursty", "periodic", "sporadic"])
