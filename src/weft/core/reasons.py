@@ -14,7 +14,7 @@ from weft.core.resources.shapes import Shape
 from weft.core.scheduler import Scheduler
 from weft.core.state.job import JobState
 from weft.core.state.state import State
-from weft.core.teams.reasons import explain_refusal
+from weft.core.teams.reasons import explain_guarantee, explain_refusal
 from weft.model import Seconds, Slots
 from weft.model.pool import is_of_pool
 from weft.model.slots import Message, format_message
@@ -79,7 +79,8 @@ class WaitReasons:
             return
         fits = self._fits_now(shape)
         if not fits:
-            yield Cause.of(Reason.RESOURCES, *self._shortage(job), self._spared(job))
+            owed = "" if self._teams is None else explain_guarantee(self._teams, job)
+            yield Cause.of(Reason.RESOURCES, *self._shortage(job), owed, self._spared(job))
             yield from self._occupied(shape)
             yield from self._closed(shape)
         kept = self._kept_from(job) if fits else None

@@ -65,6 +65,32 @@ def test_no_more_is_taken_back_than_needed_and_the_least_work_goes() -> None:
     assert stops(rig.submit(job("a1", "a", 2))) == [("9", "reclaimed")]
 
 
+def test_a_guarantee_shifts_to_other_runs_where_the_borrowed_ones_are_spread_over_nodes() -> None:
+    rig = Rig("fifo", grid(2, 2), placement="balanced")
+    rig.tell(TeamSet(0.0, Team("vision", 2)), TeamSet(0.0, Team("speech", 2)))
+    for number in range(4):
+        rig.now += 10.0
+        rig.submit(job(f"x{number}", "vision", 1))
+    first, second = ({name for name in rig.active if rig.active[name][0][0] == node} for node in ("n0", "n1"))
+    gone = {name for name, _ in stops(rig.submit(job("y", "speech", 2)))}
+    assert gone in (first, second)
+    (reason, *_) = explain(rig.scheduler, "y").reasons
+    assert "team speech is guaranteed 2 GPUs and holds 0 GPUs; these give GPUs back: x" in reason.text
+    assert reason.text.endswith("of team vision")
+    assert starts(rig.leave(*gone)) == ["y"]
+    assert stops(rig.submit(job("z", "speech", 1))) == [], "both teams have what they are guaranteed"
+
+
+def test_why_names_the_lender_that_has_no_runs_which_make_room() -> None:
+    rig = Rig("fifo", grid(2, 2))
+    rig.tell(TeamSet(0.0, Team("vision", 3)), TeamSet(0.0, Team("speech", 2)))
+    for number in range(4):
+        rig.submit(job(f"x{number}", "vision", 1))
+    assert stops(rig.submit(job("y", "speech", 2))) == []
+    (reason, *_) = explain(rig.scheduler, "y").reasons
+    assert "team speech is guaranteed 2 GPUs and holds 0 GPUs; team vision borrows 1 GPU, but no" in reason.text
+
+
 def test_a_job_pinned_to_borrowed_gpus_takes_back_just_these() -> None:
     rig = rig_with(Team("a", 3), nodes=1)
     rig.submit(*(job(f"b{number}", "b", 2) for number in range(4)))

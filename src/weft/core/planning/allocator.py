@@ -79,7 +79,7 @@ class Allocator:
         """Promise the shape GPUs that are being released, so that no later job takes them."""
         if not self.resources.releasing or not shape.gpus:
             return False
-        parts = self.placement.place(shape, self._after_release(shape))
+        parts = self.placement.place(shape, self.after_release(shape))
         return self.promise_parts(parts)
 
     def reserve(self, shape: Shape, soonest: Iterator[JobState]) -> Seconds:
@@ -121,7 +121,7 @@ class Allocator:
     ) -> PreemptionPlan:
         """Find the worst of the victims whose GPUs would be enough for the shape."""
         gone: dict[Holder, None] = {}
-        free = self._after_release(shape)
+        free = self.after_release(shape)
         first = None if forced else next(victims, None)
         if first is None and not forced:
             return PreemptionPlan(None, gone, free, forced)
@@ -141,6 +141,22 @@ class Allocator:
                 if parts is not None:
                     return PreemptionPlan(parts, gone, free, forced)
         return PreemptionPlan(None, gone, free, forced)
+
+    def spare(self, shape: Shape, plan: PreemptionPlan) -> PreemptionPlan:
+        """Return the plan without the victims that need not stop, wherever the shape is placed then."""
+        gone, free, by_id = plan.gone, plan.free, self.resources.by_id
+        for victim in [run for run in reversed(gone) if isinstance(run, JobState)] if len(gone) > 1 else ():
+            del gone[victim]
+            for node, _ in victim.slots:
+                self.recount(free, by_id[node], shape, gone)
+            if (parts := self.placement.place(shape, free)) is None:
+                gone[victim] = None
+                for node, _ in victim.slots:
+                    self.recount(free, by_id[node], shape, gone)
+            else:
+                plan.parts = parts
+        runs = tuple([run for run in gone if isinstance(run, JobState)])
+        return PreemptionPlan(plan.parts, gone, free, runs)
 
     def preempt(self, shape: Shape, plan: PreemptionPlan) -> bool:
         """Stop the runs of the plan that must go and promise their GPUs; False where the shape would not fit."""
@@ -170,11 +186,11 @@ class Allocator:
                     freed += len(holders[gpu]) == 1 or all_go(holders[gpu], gone)
                 free.change(host.index, freed)
             else:
-                self._recount(free, host, shape, gone)
+                self.recount(free, host, shape, gone)
             enough = enough or free.count[host.index] >= need
         return enough
 
-    def _recount(self, free: Free, host: NodeResources, shape: Shape, gone: Collection[Holder]) -> None:
+    def recount(self, free: Free, host: NodeResources, shape: Shape, gone: Collection[Holder]) -> None:
         if shape.plain:
             count = 0
             for holders in host.holders:
@@ -209,11 +225,11 @@ class Allocator:
             if not hosts:
                 continue
             for host in hosts:
-                self._recount(free, host, shape, gone)
+                self.recount(free, host, shape, gone)
             if not self._still_fits(shape, plan, hosts, nodes):
                 gone[victim] = None
                 for host in hosts:
-                    self._recount(free, host, shape, gone)
+                    self.recount(free, host, shape, gone)
                 yield victim
 
     def _still_fits(
@@ -224,7 +240,7 @@ class Allocator:
             return self.placement.place(shape, plan.free) == plan.parts
         return all(plan.free.count[host.index] >= nodes[host.index] for host in hosts)
 
-    def _after_release(self, shape: Shape) -> Free:
+    def after_release(self, shape: Shape) -> Free:
         free = self.resources.free_for(shape, after_release=True)
         if self.promised:
             free = free.copy()

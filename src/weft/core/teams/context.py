@@ -302,7 +302,13 @@ class TeamContext(Context):
 
     def reclaim(self, job: JobState) -> bool:
         found = find_reclaim(self, job)
-        return found is not None and reclaim_for(self, job, found)
+        if found is None:
+            return False
+        shifts = not all(self.standing.is_lent(job, run) for run in found.forced)
+        reclaim_for(self, job, found)
+        if shifts:  # guarantees cover other runs now
+            self._count()
+        return True
 
 
 class TeamCursor(QueueCursor):

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from weft.core.state.job import JobState
 from weft.core.teams.context import TeamContext
-from weft.core.teams.standing import gpus_of
+from weft.core.teams.standing import ROUNDING, gpus_of
 from weft.model.status import Reason
+
+SHOWN: Final = 10
+"""The most runs or teams that a reason names."""
 
 
 def explain_refusal(context: TeamContext, job: JobState) -> tuple[str, str] | None:
@@ -20,6 +25,25 @@ def explain_refusal(context: TeamContext, job: JobState) -> tuple[str, str] | No
     team = context.standing.team(job)
     others = f"its part of the GPUs that teams borrow now is {_gpus(context.allowance(team))}"
     return Reason.QUOTA, f"{describe_standing(context, team)}; {others}, by weight"
+
+
+def explain_guarantee(context: TeamContext, job: JobState) -> str:
+    """Return which guarantee covers a job that does not fit now, and who lends or gives back GPUs; empty: none does."""
+    standing, teams, state = context.standing, context.state.teams, context.state
+    if not gpus_of(job) or not context.is_guaranteed(job):
+        return ""
+    owner = next(name for name in reversed(standing.path(job)) if standing.fits_guarantee(name, gpus_of(job)))
+    held = _gpus(standing.held.get(owner, 0.0))
+    mine = f"team {owner} is guaranteed {_gpus(teams.guarantees[owner])} and holds {held}"
+    back = [run for run in state.active.values() if run.releasing and run.reclaimed_at is not None]
+    if back:
+        named = ", ".join(f"{run.id} of {_team(standing.team(run))}" for run in back[:SHOWN])
+        return f"; {mine}; {'these give' if len(back) > 1 else 'this gives'} GPUs back: {named}"
+    lent = {name: gpus for name, gpus in standing.borrowed.items() if gpus > ROUNDING and name != standing.team(job)}
+    if not lent:
+        return f"; {mine}; no other team borrows any"
+    lenders = ", ".join(f"{_team(name)} borrows {_gpus(gpus)}" for name, gpus in list(lent.items())[:SHOWN])
+    return f"; {mine}; {lenders}, but no runs that may stop now would make room"
 
 
 def describe_standing(context: TeamContext, team: str) -> str:
@@ -44,6 +68,10 @@ def _reclaimed(context: TeamContext, job: JobState) -> str:
     taken = f"a team took back {_gpus(gpus_of(job))}, guaranteed to it, {max(now - at, 0.0):.0f} s ago"
     again = f"the job may borrow again in {again_s:.0f} s"
     return f"{taken}; {describe_standing(context, context.standing.team(job))}; {again}"
+
+
+def _team(name: str) -> str:
+    return f"team {name}" if name else "no team"
 
 
 def _gpus(count: float) -> str:

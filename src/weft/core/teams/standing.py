@@ -111,12 +111,19 @@ class Standing:
         return depth <= _common(self.path(job), path) and self.fits_guarantee(path[depth - 1], gpus)
 
     def may_reclaim(self, job: JobState, run: JobState) -> bool:
-        """Return whether the job may have the run stopped whatever the policy says."""
+        """Return whether the job may have the run stopped whatever the policy says, if the run's side can give it."""
         mine = self.path(job)
         common = _common(mine, self.path(run))
-        if common == len(mine) or self._depths.get(run.id, NOT_COVERED) > common:
-            return False
-        return self.fits_guarantee(mine[common], gpus_of(job))
+        return common < len(mine) and self.fits_guarantee(mine[common], gpus_of(job))
+
+    def lenders(self, job: JobState, run: JobState) -> Path:
+        """Return the departments and the team of a run, without those that it has in common with the job."""
+        path = self.path(run)
+        return path[_common(self.path(job), path) :]
+
+    def is_lent(self, job: JobState, run: JobState) -> bool:
+        """Return whether no guarantee of the run's side covers it."""
+        return self.depth(run) <= len(self.path(run)) - len(self.lenders(job, run))
 
     def depth(self, run: JobState) -> int:
         """Return how deep the team is whose guarantee covers the run; 0: the run is borrowed."""
