@@ -135,6 +135,46 @@ def test_a_version_that_never_gets_ready_is_rolled_back(here: Site) -> None:
     undeploy(here)
 
 
+def test_a_version_that_answers_with_errors_goes_back_and_history_says_so(here: Site) -> None:
+    url = deploy(here, "--wait", env="NAME: good", replicas="{min: 1, max: 1}")
+    text = (here.root / "chat.yaml").read_text()
+    with Requests(f"{url}/x"):
+        until(lambda: services(here)["chat"]["rate"] > 0)
+        (here.root / "chat.yaml").write_text(text.replace("NAME: good", "STATUS: '500'"))
+        done = here.weft("deploy", "chat.yaml", "--wait")
+        assert (done.returncode, "chat is as before: version 2 was rolled back" in done.stderr) == (6, True), (
+            done.stderr
+        )
+        until(lambda: answer_or_nothing(f"{url}/x").endswith("good"))
+    assert "answers were errors (5xx), 0% with the version before" in here.weft("services").stderr
+    refused = here.weft("rollback", "chat")
+    assert (refused.returncode, "no earlier version that was ready and not rolled back" in refused.stderr) == (6, True)
+    assert "as version 4" in here.weft("rollback", "chat", "--to", "2", check=True).stderr
+    until(lambda: answer_or_nothing(f"{url}/x") == "")
+    history = json.loads(here.weft("services", "chat", "--json", check=True).stdout)["services"][0]["history"]
+    assert [(each["version"], each["outcome"]) for each in history] == [
+        (4, "live"), (3, "rolled back"), (2, "rolled back"), (1, "replaced"),
+    ]  # fmt: skip
+    assert [bool(each["who"]) for each in history] == [True, False, True, True]
+    assert "served_program.py" in history[0]["summary"]
+    assert "rolled back" in here.weft("services", "chat", "--history", check=True).stdout
+    assert here.weft("rollback", "chat", "--to", "9").returncode == 6
+    undeploy(here)
+
+
+def test_a_first_version_that_cannot_start_ends_the_wait_and_its_requests(here: Site) -> None:
+    lines = ["service: bad", "run: exit 3", "gpus: 0", "replicas: {min: 0, max: 2}", "update: {tries: 2}"]
+    (here.root / "bad.yaml").write_text("\n".join(lines) + "\n")
+    done = here.weft("deploy", "bad.yaml", "--wait", "--timeout", "50")
+    assert done.returncode == 6
+    assert "bad does not start: version 1 failed to start 2 times: exit code 3" in done.stderr
+    until(lambda: services(here)["bad"]["url"] != "")
+    with pytest.raises(urllib.error.HTTPError) as caught:
+        get(f"{services(here)['bad']['url']}/x", 10.0)
+    assert (caught.value.code, b"exit code 3" in caught.value.read()) == (503, True)
+    undeploy(here, "bad")
+
+
 def test_undeploy_now_cuts_the_answers_under_way(here: Site) -> None:
     url = deploy(here, "--wait", env="ANSWER_S: '600'", name="slow", drain="600s")
     found: list[str] = []

@@ -19,7 +19,9 @@ class Handler(BaseHTTPRequestHandler):
             self._answer(b"ok", 200 if is_ready and not os.environ.get("BROKEN") else 503)
             return
         time.sleep(float(self.path.partition("?sleep=")[2] or os.environ.get("ANSWER_S", "0.02")))
-        self._answer(f"{os.environ['WEFT_JOB_ID']} {os.environ.get('NAME', '')}".encode())
+        self._answer(
+            f"{os.environ['WEFT_JOB_ID']} {os.environ.get('NAME', '')}".encode(), int(os.environ.get("STATUS", "200"))
+        )
 
     def _answer(self, body: bytes, status: int = 200) -> None:
         self.send_response(status)

@@ -160,10 +160,11 @@ class Client:
 
         return self._query(WeavesView, m.QueryRequest(what="weaves"))
 
-    def services(self) -> ServicesView:
+    def services(self, name: str = "") -> ServicesView:
+        """Return all services, or one with its history."""
         from weft.wire.views.services import ServicesView
 
-        return self._query(ServicesView, m.QueryRequest(what="services"))
+        return self._query(ServicesView, m.QueryRequest(what="services", name=name))
 
     def deploy(self, request: m.DeployRequest) -> DeployedView:
         """Deploy a service, or change one."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from weft.client import Client
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 POLL_S: Final = 0.2
 URL_WAIT_S: Final = 10.0
+GATE_WAIT_S: Final = 10.0
+"""The longest wait for the answers that the error gate needs."""
 START_TIMEOUT_S: Final = 300.0
 
 
@@ -45,22 +47,26 @@ def deploy(
     text = json.dumps(keys, default=str) if file is None else read_text(name)
     where = config.scheduler_address(scheduler)
     client = connection(where)
-    found = client.deploy(describe(text, name or "deploy()", where))
+    found = client.deploy(describe(text, name or "deploy()", where, start=wait))
     handle = ServiceHandle(found.service, client.where)
     if wait:
         wait_until_ready(client, found.service, timeout, found.version)
     return handle
 
 
-def describe(text: str, file: str, scheduler: Address | None, *, dry_run: bool = False) -> DeployRequest:
+def describe(
+    text: str, file: str, scheduler: Address | None, *, dry_run: bool = False, start: bool = False
+) -> DeployRequest:
     """Return the request to deploy this description with the folder and environment of this process.
 
-    If it has `build`, its image is built first.
+    If it has `build`, its image is built first. `start`: one replica of a new version starts in any case.
     """
     refuse_while_importing()
     image = build_image(text, file, scheduler, dry_run=dry_run)
     env = capture(os.environ, elsewhere=scheduler is not None)
-    return DeployRequest(description=text, file=file, chdir=os.getcwd(), env=env, dry_run=dry_run, image=image)
+    return DeployRequest(
+        description=text, file=file, chdir=os.getcwd(), env=env, dry_run=dry_run, image=image, start=start
+    )
 
 
 class ServiceHandle:
@@ -107,16 +113,16 @@ class ServiceHandle:
         least, most = replicas if isinstance(replicas, tuple) else (replicas, replicas)
         self._change("scale", least, most)
 
-    def rollback(self) -> None:
-        """Go back to the version before."""
-        self._change("rollback")
+    def rollback(self, to: int = 0) -> None:
+        """Go back to this version; 0: to the last one that was ready once and was not rolled back."""
+        self._change("rollback", version=to)
 
     def undeploy(self) -> None:
         """Remove the service: its replicas answer the requests they have, then stop."""
         self._change("undeploy")
 
-    def _change(self, verb: str, least: int = 0, most: int = 0) -> DeployedView:
-        request = ServiceChange(service=self.name, verb=verb, min_replicas=least, max_replicas=most)
+    def _change(self, verb: str, least: int = 0, most: int = 0, version: int = 0) -> DeployedView:
+        request = ServiceChange(service=self.name, verb=verb, min_replicas=least, max_replicas=most, version=version)
         return connection(self._where).change_service(request)
 
 
@@ -151,20 +157,34 @@ def wait_for_url(client: Client, service: str, timeout_s: float = URL_WAIT_S) ->
         time.sleep(POLL_S)
 
 
-def wait_until_ready(client: Client, service: str, timeout_s: float, version: int = 0) -> None:
-    """Wait until all wanted replicas are ready. Raise if that takes too long, or if this version was rolled back."""
-    until = time.monotonic() + timeout_s
+def wait_until_ready(
+    client: Client, service: str, timeout_s: float, version: int = 0, on_reason: Callable[[str], None] = lambda _: None
+) -> None:
+    """Wait until all wanted replicas are ready. Raise if that takes too long, or if this version fails.
+
+    Call `on_reason` with what the replicas wait for, each time it changes. While requests come, wait a moment longer
+    for the error gate.
+    """
+    until, told, ready_at, busy = time.monotonic() + timeout_s, "", float("inf"), False
     while True:
         found = find_service(client, service)
         if found is None:
             raise Refused(f"{service} was undeployed meanwhile\n  weft services lists the services")
         if version and found.version > version and found.failing:
             raise Refused(f"{service} is as before: {found.failing}\n  weft logs {service}/INDEX shows more")
+        if found.failed and found.version == (version or found.version):
+            raise Refused(f"{service} does not start: {found.failing}\n  weft logs {service}/INDEX shows more")
         ready = sum(each.status == "ready" and each.current for each in found.replicas)
+        busy = busy or found.rate > 0
         if ready >= max(found.wanted, 1 if found.min_replicas else 0):
-            return
+            ready_at = min(ready_at, time.monotonic())
+            if not (found.watched and busy) or time.monotonic() > ready_at + GATE_WAIT_S:
+                return
+        reason = found.waiting_for or found.failing
+        if reason not in ("", told):
+            on_reason(reason)
+            told = reason
         if time.monotonic() > until:
-            reason = found.waiting_for or found.failing
             waits = f": {reason}" if reason else ""
             raise Refused(
                 f"{ready} of {found.wanted} replicas of {found.name} are ready after {timeout_s:g} s{waits}\n"

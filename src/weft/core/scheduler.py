@@ -14,6 +14,7 @@ from weft.core.ports import Placement, Policy, Replanner
 from weft.core.queue.order import order_of
 from weft.core.queue.protection import UNPROTECTED, Protection
 from weft.core.services.planner import ServicePlanner
+from weft.core.services.replicas import rollback_of
 from weft.core.state.eligibility import NEVER
 from weft.core.state.job import JobState
 from weft.core.state.state import State
@@ -155,6 +156,14 @@ class Scheduler:
         if replicas == known.wanted or known.undeployed:
             return self._decisions
         self._decide(Resized(at, service, replicas, why, inputs))
+        return self._plan()
+
+    def roll_back(self, at: Seconds, service: str, version: int, errors: str) -> list[Decision]:
+        """Go back to the last good version of a service, for the errors of this one; return all decisions."""
+        known, self._decisions = self.state.services.by_name.get(service), []
+        if known is None or known.service.version != version or (back := rollback_of(known, at, errors)) is None:
+            return self._decisions
+        self._decide(back)
         return self._plan()
 
     def replay(self, facts: Iterable[Fact], *, more: bool = False) -> None:

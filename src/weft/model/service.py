@@ -60,7 +60,9 @@ class UpdateRule:
     tries: int = 3
     """Failed starts after which a version that was never ready counts as failed."""
     rollback: bool = True
-    """True: the version before replaces a failed one, if it was ready once."""
+    """True: the last version that was ready once replaces a failed one."""
+    error_gate: bool = True
+    """True: a new version also counts as failed if it answers far more requests with errors than the one before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,12 +71,17 @@ class Rollout:
 
     versions: tuple[int, ...] = ()
     """Earlier versions whose replicas run the same program, as after a rollback."""
-    proven: bool = False
-    """True once a replica of it was ready."""
+    ready_at: float | None = None
+    """When a replica of it was first ready; None: none ever was."""
     failed_starts: int = 0
     """Starts that failed before a replica of it was ready."""
     why: str = ""
     """Why its last start failed, or why the version before it was rolled back."""
+    deployed_at: float = 0.0
+    who: str = ""
+    """The user who deployed it; empty: the scheduler did, as a rollback."""
+    rolled_back: bool = False
+    """True: a rollback replaced it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,3 +126,11 @@ class Service:
     def runs_like(self, other: Service) -> bool:
         """Return whether replicas of the two are the same program with the same probes."""
         return self.template == other.template and self.health == other.health
+
+
+@dataclass(frozen=True, slots=True)
+class Revision:
+    """An earlier version of a service, and what became of it."""
+
+    service: Service
+    rollout: Rollout

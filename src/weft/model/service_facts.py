@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from weft.model.ids import JobId, Seconds, Slots
-from weft.model.service import Rollout, Service
+from weft.model.service import Revision, Rollout, Service
 
 NEW_ROLLOUT: Final = Rollout()
 
@@ -17,6 +17,11 @@ class Deployed:
 
     at: Seconds
     service: Service
+    who: str = ""
+    rollback: bool = False
+    """True: it is an earlier version, and the one before it is not to come back by itself."""
+    start: bool = False
+    """True: one replica starts even if no request asks for one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,11 +97,11 @@ class Move:
 
 @dataclass(frozen=True, slots=True)
 class RolledBack:
-    """A new version never got ready: the version before takes its place. Its replicas that still run go on."""
+    """A new version failed: an earlier version takes its place. Replicas of that one that still run go on."""
 
     at: Seconds
     service: Service
-    """The version before, with a new number."""
+    """The earlier version, with a new number."""
     why: str = ""
 
 
@@ -116,7 +121,6 @@ class ServiceSnapshot:
     next_index: int = 0
     moved_at: tuple[Seconds, ...] = ()
     """The times of the moves of its replicas within the last minute before its last move."""
-    previous: Service | None = None
-    """The version before, for a rollback."""
     rollout: Rollout = NEW_ROLLOUT
-    previous_rollout: Rollout = NEW_ROLLOUT
+    revisions: tuple[Revision, ...] = ()
+    """The earlier versions, oldest first."""

@@ -154,14 +154,17 @@ def _one_of(value: YamlValue | None, choices: Sequence[str], default: str) -> st
 def _update(value: YamlValue | None) -> UpdateRule:
     if value is None:
         return UpdateRule()
-    given, usual = value.mapping("update", ("surge", "tries", "rollback")), UpdateRule()
-    surge, rollback = given.get("surge"), given.text("rollback", "true")
-    if rollback not in ("true", "false"):
-        raise given.require("rollback").expected("true or false")
+    given, usual = value.mapping("update", ("surge", "tries", "rollback", "error_gate")), UpdateRule()
+    surge, rollback, gate = given.get("surge"), given.get("rollback"), given.get("error_gate")
     part = usual.surge if surge is None else parse_above_zero(surge)
     if surge is not None and part > 10:
         raise surge.expected("a number above 0, such as 0.25")
-    return UpdateRule(part, given.whole("tries", usual.tries, low=1, high=1000), rollback == "true")
+    return UpdateRule(part, given.whole("tries", usual.tries, low=1, high=1000), _is_on(rollback), _is_on(gate))
+
+
+def _is_on(value: YamlValue | None) -> bool:
+    """Return what a switch that is usually on says."""
+    return _one_of(value, ("true", "false"), "true") == "true"
 
 
 def _timeouts(value: YamlValue | None) -> Timeouts:

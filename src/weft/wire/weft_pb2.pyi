@@ -908,23 +908,25 @@ class JoinReply(_message.Message):
     def __init__(self, token: _Optional[str] = ..., role: _Optional[str] = ..., user: _Optional[str] = ...) -> None: ...
 
 class DeployRequest(_message.Message):
-    __slots__ = ("description", "file", "chdir", "env", "dry_run", "image")
+    __slots__ = ("description", "file", "chdir", "env", "dry_run", "image", "start")
     DESCRIPTION_FIELD_NUMBER: _ClassVar[int]
     FILE_FIELD_NUMBER: _ClassVar[int]
     CHDIR_FIELD_NUMBER: _ClassVar[int]
     ENV_FIELD_NUMBER: _ClassVar[int]
     DRY_RUN_FIELD_NUMBER: _ClassVar[int]
     IMAGE_FIELD_NUMBER: _ClassVar[int]
+    START_FIELD_NUMBER: _ClassVar[int]
     description: str
     file: str
     chdir: str
     env: _containers.RepeatedCompositeFieldContainer[Variable]
     dry_run: bool
     image: str
-    def __init__(self, description: _Optional[str] = ..., file: _Optional[str] = ..., chdir: _Optional[str] = ..., env: _Optional[_Iterable[_Union[Variable, _Mapping]]] = ..., dry_run: _Optional[bool] = ..., image: _Optional[str] = ...) -> None: ...
+    start: bool
+    def __init__(self, description: _Optional[str] = ..., file: _Optional[str] = ..., chdir: _Optional[str] = ..., env: _Optional[_Iterable[_Union[Variable, _Mapping]]] = ..., dry_run: _Optional[bool] = ..., image: _Optional[str] = ..., start: _Optional[bool] = ...) -> None: ...
 
 class ServiceChange(_message.Message):
-    __slots__ = ("service", "verb", "min_replicas", "max_replicas", "share", "concurrency", "now")
+    __slots__ = ("service", "verb", "min_replicas", "max_replicas", "share", "concurrency", "now", "version")
     SERVICE_FIELD_NUMBER: _ClassVar[int]
     VERB_FIELD_NUMBER: _ClassVar[int]
     MIN_REPLICAS_FIELD_NUMBER: _ClassVar[int]
@@ -932,6 +934,7 @@ class ServiceChange(_message.Message):
     SHARE_FIELD_NUMBER: _ClassVar[int]
     CONCURRENCY_FIELD_NUMBER: _ClassVar[int]
     NOW_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
     service: str
     verb: str
     min_replicas: int
@@ -939,7 +942,8 @@ class ServiceChange(_message.Message):
     share: str
     concurrency: int
     now: bool
-    def __init__(self, service: _Optional[str] = ..., verb: _Optional[str] = ..., min_replicas: _Optional[int] = ..., max_replicas: _Optional[int] = ..., share: _Optional[str] = ..., concurrency: _Optional[int] = ..., now: _Optional[bool] = ...) -> None: ...
+    version: int
+    def __init__(self, service: _Optional[str] = ..., verb: _Optional[str] = ..., min_replicas: _Optional[int] = ..., max_replicas: _Optional[int] = ..., share: _Optional[str] = ..., concurrency: _Optional[int] = ..., now: _Optional[bool] = ..., version: _Optional[int] = ...) -> None: ...
 
 class RoutesRequest(_message.Message):
     __slots__ = ("address", "router")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from support.builders import Rig, grid, node, part, starts, stops
@@ -10,6 +12,9 @@ from weft.core.explain import explain
 from weft.core.explain_services import explain_service
 from weft.core.queue.protection import Protection
 from weft.core.state.apply.snapshots import snapshot as summed_up
+from weft.core.state.job import JobState
+from weft.core.state.services import ServiceState
+from weft.core.state.state import State
 from weft.errors import UnknownName
 from weft.model import (
     Cancelled,
@@ -18,6 +23,7 @@ from weft.model import (
     DrainReplica,
     Evicted,
     Exited,
+    Fact,
     Job,
     Ready,
     ReplicaDrained,
@@ -51,8 +57,24 @@ class Serving(Rig):
         return self.tell(ReplicaDrained(self.now, replica, self.job(replica).run))
 
     @property
+    def chat(self) -> ServiceState:
+        return self.state.services.by_name["chat"]
+
+    def active_replicas(self) -> list[JobState]:
+        self.settle()
+        return [each for each in self.chat.replicas.values() if each.active]
+
+    @property
     def serving(self) -> list[str]:
         return [each.id for each in self.state.services.by_name["chat"].ready()]
+
+
+def summed_up_again(rig: Rig) -> list[Fact]:
+    """Return the snapshot of a state that was restored from the snapshot."""
+    state = State()
+    for fact in summed_up(rig.state):
+        state.apply(fact)
+    return list(summed_up(state))
 
 
 def drains(decisions: list[Decision]) -> list[str]:
@@ -357,6 +379,59 @@ def test_replicas_of_the_version_before_are_current_again_after_a_rollback() -> 
     assert ends(decisions) == ["chat.1"]
     assert drains(decisions) == []
     assert rig.serving == ["chat.0"]
+
+
+def good(rig: Serving) -> int | None:
+    """Return the version that a rollback goes to."""
+    target = rig.state.services.by_name["chat"].last_good()
+    return None if target is None else target.version
+
+
+def test_a_rollback_skips_versions_that_were_never_ready_or_were_rolled_back() -> None:
+    rig = Serving("fifo", grid(1, 8))
+    for version, user in enumerate("abc", start=1):
+        rig.deploy(chat(1, version, user=user))
+        rig.ready(next(each.id for each in rig.active_replicas() if each.job.user == user))
+    rig.deploy(chat(1, 4, user="broken"))
+    assert good(rig) == 3
+    rig.tell(Deployed(rig.now, chat(1, 5, user="b"), "ada", rollback=True))
+    outcomes = [(each.rollout.ready_at is not None, each.rollout.rolled_back) for each in rig.chat.revisions]
+    assert outcomes == [(True, False), (True, False), (True, False), (False, True)]
+    assert (rig.chat.rollout.who, rig.chat.rollout.versions, good(rig)) == ("ada", (2,), 3)
+    rig.tell(Deployed(rig.now, chat(1, 6, user="a"), rollback=True))
+    assert good(rig) == 3, "version 4 was never ready, and a rollback replaced version 5"
+    assert summed_up_again(rig) == list(summed_up(rig.state))
+    for version in range(7, 27):
+        rig.deploy(chat(1, version, user=str(version)))
+    assert [each.service.version for each in rig.chat.revisions] == list(range(16, 26))
+    assert good(rig) is None
+
+
+def test_a_version_that_was_rolled_back_must_get_ready_again() -> None:
+    rig = Serving("fifo", grid(1, 4))
+    rig.deploy(chat(1, user="a"))
+    rig.ready("chat.0")
+    rig.deploy(chat(1, 2, user="b"))
+    rig.ready("chat.1")
+    rig.tell(Deployed(rig.now, chat(1, 3, user="a"), rollback=True))
+    assert rig.chat.rollout.ready_at == 0.0, "it was ready as version 1"
+    rig.deploy(chat(1, 4, user="b"))
+    assert rig.chat.rollout.ready_at is None
+
+
+def test_a_deployment_that_waits_starts_one_replica_of_a_service_that_may_have_none() -> None:
+    rig = Serving("fifo", grid(1, 4))
+    assert rig.deploy(chat(0)) == []
+    assert starts(rig.tell(Deployed(rig.now, chat(0), start=True))).keys() == {"chat.0"}
+    assert rig.tell(Deployed(rig.now, chat(0), start=True)) == []
+
+
+def test_the_reason_of_a_number_goes_with_the_bounds_that_it_was_about() -> None:
+    rig = Serving("fifo", grid(1, 4))
+    rig.deploy(chat(1))
+    rig.scheduler.resize(rig.now, "chat", 3, "a request waits")
+    rig.deploy(replace(chat(3), scale=ScaleRule(min_replicas=3, max_replicas=3)))
+    assert explain_service(rig.scheduler, "chat").lines()[0].endswith("3 replicas wanted")
 
 
 def test_a_waiting_replica_is_explained_by_the_replicas_ahead_of_it() -> None:

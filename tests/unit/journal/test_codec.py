@@ -207,6 +207,5 @@ def test_defaults_are_part_of_the_format() -> None:
         "JobSnapshot.rate_since": -1.0,
         "JobSnapshot.key_changed_at": -1.0,
         "JobSnapshot.woven_at": -1.0,
-        "ServiceSnapshot.rollout": Rollout((), False, 0, ""),
-        "ServiceSnapshot.previous_rollout": Rollout((), False, 0, ""),
+        "ServiceSnapshot.rollout": Rollout(),
     }

@@ -62,6 +62,7 @@ from weft.model import (
     ReplicaDrained,
     Reported,
     Resized,
+    Revision,
     Rewoven,
     RolledBack,
     Rollout,
@@ -108,7 +109,7 @@ CHAT = Service(
     UpdateRule(0.5, 2, False), RoutingRule("unanswered", 50),
 )  # fmt: skip
 REPORT = JobReport(1, 30, 100, (("loss", 0.25), ("accuracy", None)), (0.5, 0.25))
-ROLLOUT = Rollout((1, 2), True, 1, "it never got ready")
+ROLLOUT = Rollout((1, 2), 3.0, 1, "it never got ready", 1.0, "ada", rolled_back=True)
 
 A100 = Pool(
     "a100", "slurm", 8, 16, 28800.0, "A100", 81920, 64, 512000, (("rack", "3"),), 1, 3, 600.0, 30.0, ("-p", "gpu"),
@@ -132,6 +133,7 @@ ADDED: tuple[Fact, ...] = (
         (Allocation("a100-1-k2", "a100-1", 1.0, "18", joined_at=2.0, release="the pool is removed"),), "FAILED",
     ),
     Deployed(0.0, CHAT),
+    Deployed(0.0, CHAT, "ada", rollback=True, start=True),
     Submitted(0.0, Job("chat.0", replica=Replica("chat", 0, 2))),
     Ready(1.0, "chat.0", 1, "127.0.0.1:8000"),
     Resized(2.0, "chat", 3, "deficit", (("rate", 90.0),)),
@@ -141,8 +143,8 @@ ADDED: tuple[Fact, ...] = (
     ReplicaDrained(5.0, "chat.0", 1),
     Unready(5.0, "chat.1", 1, "3 probes failed"),
     Undeployed(6.0, "chat"),
-    ServiceSnapshot(7.0, CHAT, 3, undeployed=True, next_index=4, moved_at=(1.0, 3.0), previous=CHAT, rollout=ROLLOUT,
-        previous_rollout=ROLLOUT),
+    ServiceSnapshot(7.0, CHAT, 3, undeployed=True, next_index=4, moved_at=(1.0, 3.0), rollout=ROLLOUT,
+        revisions=(Revision(CHAT, ROLLOUT),)),
     JobSnapshot(
         7.0, Job("chat.0", replica=Replica("chat", 0)), "running", 1, 0.0, 0.0, 1, ready_at=1.0, draining_since=4.0,
         drained=True, leaving=True, address="127.0.0.1:8000",

@@ -60,6 +60,17 @@ def test_load_raises_the_replicas_within_bounds_and_silence_ends_them() -> None:
     assert wish.replicas == 0
 
 
+def test_a_version_that_still_starts_is_not_ended_for_lack_of_requests() -> None:
+    made, scaling = rig(0), Autoscaling()
+    made.tell(Deployed(made.now, made.state.services.by_name["a"].service, start=True))
+    for second in range(100):
+        (wish,) = scaling.decide(made.state, float(second))
+    assert wish.replicas == 1
+    made.settle()
+    made.tell(Ready(made.now, "a.0", 1))
+    assert [each.replicas for each in scaling.decide(made.state, 100.0)] == [0]
+
+
 def test_an_unknown_service_in_a_report_is_ignored() -> None:
     made, scaling = rig(), Autoscaling()
     other = LoadReport(router="r", services=[ServiceLoad(service="b", arrivals=9, queued=9)])

@@ -5,6 +5,7 @@ The same file twice changes nothing. The requests go to the URL that is printed.
 from __future__ import annotations
 
 import argparse
+import sys
 from typing import Final
 
 from weft.cli import connection, flags, render
@@ -17,7 +18,9 @@ EXAMPLE: Final = """examples:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", metavar="FILE", help="the description of the service, YAML or JSON")
-    parser.add_argument("--wait", action="store_true", help="return once its replicas of this version are ready")
+    parser.add_argument(
+        "--wait", action="store_true", help="return once its replicas of this version are ready; with min: 0 start one"
+    )
     parser.add_argument(
         "--timeout", metavar="S", type=flags.seconds, default=300.0, help="with --wait: give up after this time (300)"
     )
@@ -31,11 +34,11 @@ def run(args: argparse.Namespace) -> int:
     from weft.inputs.files import read_text
 
     where = scheduler_address(args.scheduler)
-    request = describe(read_text(args.file), args.file, where, dry_run=args.dry_run)
+    request = describe(read_text(args.file), args.file, where, dry_run=args.dry_run, start=args.wait)
     with connection.connect_or_start(args.scheduler) as client:
         found = client.deploy(request)
         if args.wait and not args.dry_run:
-            wait_until_ready(client, found.service, args.timeout, found.version)
+            wait_until_ready(client, found.service, args.timeout, found.version, _print_reason)
         url = found.url or ("" if args.dry_run else wait_for_url(client, found.service))
     if args.json:
         from weft.wire.views.base import replace_fields
@@ -47,3 +50,9 @@ def run(args: argparse.Namespace) -> int:
     if url:
         print(url)
     return 0
+
+
+def _print_reason(reason: str) -> None:
+    """Print why replicas are not ready yet, for a person who waits."""
+    if sys.stderr.isatty():
+        render.print_message(f"waiting: {reason}")

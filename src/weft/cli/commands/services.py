@@ -1,4 +1,4 @@
-"""List inference services: replicas, load and URL."""
+"""List inference services: replicas, load and URL; or the versions of one."""
 
 from __future__ import annotations
 
@@ -8,13 +8,16 @@ from typing import TYPE_CHECKING, Final
 from weft.cli import connection, flags, render, tables
 from weft.cli.tables import Cell, Column
 from weft.cli.views.live_services import REPLICA_COLUMNS, replica_rows
+from weft.errors import InputError, UnknownName
+from weft.text import format_time
 
 if TYPE_CHECKING:
-    from weft.wire.views.services import ServiceView
+    from weft.wire.views.services import RevisionView, ServiceView
 
 EXAMPLE: Final = """examples:
   weft services
   weft services --replicas
+  weft services chat --history
   weft services --json"""
 
 COLUMNS: Final = (
@@ -23,7 +26,15 @@ COLUMNS: Final = (
 )  # fmt: skip
 
 
+HISTORY_COLUMNS: Final = (
+    Column("VERSION", right=True), Column("DEPLOYED"), Column("USER"), Column("OUTCOME"), Column("RUNS", max_width=60),
+    Column("WHY", max_width=80),
+)  # fmt: skip
+
+
 def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("service", metavar="SERVICE", nargs="?", default="", help="this service alone")
+    parser.add_argument("--history", action="store_true", help="list the versions of SERVICE, the newest first")
     parser.add_argument("--replicas", action="store_true", help="list the replicas of all services")
     flags.add_common(parser)
 
@@ -31,11 +42,17 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     from weft.wire.views.services import ServicesView
 
-    found = connection.ask_if_running(args.scheduler, lambda client: client.services(), ServicesView)
+    if args.history and not args.service:
+        raise InputError("--history needs the name of a service", hint="weft services lists their names")
+    found = connection.ask_if_running(args.scheduler, lambda client: client.services(args.service), ServicesView)
+    if args.service and not found.services:
+        raise UnknownName("service", args.service[:80], [])
     if args.json:
         render.print_json(found)
         return 0
-    if args.replicas:
+    if args.history:
+        tables.print_table(HISTORY_COLUMNS, [_version_row(each) for each in found.services[0].history], args.color)
+    elif args.replicas:
         tables.print_table(REPLICA_COLUMNS, replica_rows(found.services), args.color)
     else:
         tables.print_table(COLUMNS, [_row(each) for each in found.services], args.color)
@@ -45,6 +62,13 @@ def run(args: argparse.Namespace) -> int:
     if not found.services:
         render.print_message("no services; weft deploy FILE.yaml deploys one")
     return 0
+
+
+def _version_row(revision: RevisionView) -> list[Cell]:
+    return [
+        Cell(str(revision.version)), Cell(format_time(revision.deployed)), Cell(revision.who or "-"),
+        Cell(revision.outcome), Cell(revision.summary), Cell(revision.why),
+    ]  # fmt: skip
 
 
 def _row(service: ServiceView) -> list[Cell]:

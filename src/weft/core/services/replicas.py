@@ -48,15 +48,14 @@ def surge(state: ServiceState) -> int:
     return ceil(state.wanted * state.service.update.surge)
 
 
-def rollback_of(state: ServiceState, now: Seconds) -> RolledBack | None:
-    """Return the way back to the version before if the present one failed and that one was ready once."""
-    previous = state.previous
-    if state.undeployed or not state.service.update.rollback or not state.has_failed():
+def rollback_of(state: ServiceState, now: Seconds, errors: str = "") -> RolledBack | None:
+    """Return the way back to the last good version if the present one never got ready, or for its `errors`."""
+    good = state.last_good()
+    if good is None or state.undeployed or not state.service.update.rollback or not (errors or state.has_failed()):
         return None
-    if previous is None or not state.previous_rollout.proven:
-        return None
-    why = f"version {state.service.version} was rolled back: it never got ready ({state.rollout.why})"
-    return RolledBack(now, replace(previous, version=state.service.version + 1), why)
+    cause = errors or f"it never got ready ({state.rollout.why})"
+    why = f"version {state.service.version} was rolled back: {cause}"
+    return RolledBack(now, replace(good, version=state.service.version + 1), why)
 
 
 def drained_by(state: ServiceState) -> Seconds | None:

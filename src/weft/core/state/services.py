@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Final
 
 from weft.core.state.job import JobState
-from weft.model import Health, JobId, Rollout, Seconds, Service
+from weft.model import Health, JobId, Revision, Rollout, Seconds, Service
 from weft.model.status import ENDED
 
+MAX_REVISIONS: Final = 10
+"""Earlier versions of a service that are kept."""
 MOVE_WINDOW_S: Final = 60.0
 """Moves of replicas are limited within this time."""
 
@@ -18,9 +20,8 @@ class ServiceState:
     __slots__ = (
         "moved_at",
         "next_index",
-        "previous",
-        "previous_rollout",
         "replicas",
+        "revisions",
         "rollout",
         "service",
         "undeployed",
@@ -32,10 +33,10 @@ class ServiceState:
         self.service = service
         self.wanted = service.scale.min_replicas
         """The number of replicas that the service is to have."""
-        self.previous: Service | None = None
-        """The version before, for a rollback."""
-        self.rollout = self.previous_rollout = Rollout()
-        """The state of the present version, and of the version before."""
+        self.revisions: tuple[Revision, ...] = ()
+        """The earlier versions, oldest first."""
+        self.rollout = Rollout()
+        """The state of the present version."""
         self.why = ""
         """The reason of the last change of `wanted`."""
         self.undeployed = False
@@ -59,15 +60,23 @@ class ServiceState:
 
     def has_failed(self) -> bool:
         """Return whether the present version failed to start so often that it counts as failed."""
-        return not self.rollout.proven and self.rollout.failed_starts >= self.service.update.tries
+        return self.rollout.ready_at is None and self.rollout.failed_starts >= self.service.update.tries
 
     def failing(self) -> str:
         """Return why the present version does not get ready, or why the last one was rolled back; empty: it works."""
         rollout = self.rollout
-        if rollout.proven or not rollout.failed_starts:
+        if rollout.ready_at is not None or not rollout.failed_starts:
             return rollout.why
         times = "once" if rollout.failed_starts == 1 else f"{rollout.failed_starts} times"
         return f"version {self.service.version} failed to start {times}: {rollout.why}"
+
+    def last_good(self) -> Service | None:
+        """Return the version to go back to: the last one that was ready once, was not rolled back and differs."""
+        for service, rollout in ((revision.service, revision.rollout) for revision in reversed(self.revisions)):
+            good = rollout.ready_at is not None and not rollout.rolled_back
+            if good and service.version not in self.rollout.versions:
+                return service
+        return None
 
     def moved_since(self, at: Seconds) -> list[Seconds]:
         """Return the times of the moves after this time."""

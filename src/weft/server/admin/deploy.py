@@ -42,7 +42,9 @@ def deploy(
         )
     service, outcome = _next_version(known, described)
     _check_models(controller, service)
-    events = [] if request.dry_run or outcome == "unchanged" else [Deployed(now, service)]
+    start = request.start and not service.scale.min_replicas and not _was_ready(known, service)
+    changes = not request.dry_run and (outcome != "unchanged" or start)
+    events = [Deployed(now, service, who.user, start=start)] if changes else []
     return events, DeployedView(
         service=service.name, version=service.version, outcome=outcome, url=controller.services.url(service.name)
     )
@@ -61,7 +63,7 @@ def change(
         raise UnknownName("verb", request.verb[:80], (*_VERBS, "trial"))
     if request.verb == "trial":
         return _deploy_trial(controller, known, request, now)
-    events = _VERBS[request.verb](known, request, now)
+    events = _VERBS[request.verb](known, request, now, who)
     service = next((event.service for event in events if isinstance(event, Deployed)), known.service)
     if request.verb == "rollback":
         _check_models(controller, service)
@@ -71,7 +73,7 @@ def change(
     )
 
 
-def _undeploy(known: ServiceState, request: ServiceChange, now: Seconds) -> list[Event]:
+def _undeploy(known: ServiceState, request: ServiceChange, now: Seconds, _who: Caller) -> list[Event]:
     gone = Undeployed(now, known.service.name)
     if not request.now:
         return [gone]
@@ -79,7 +81,7 @@ def _undeploy(known: ServiceState, request: ServiceChange, now: Seconds) -> list
     return [Deployed(now, hurried), gone]
 
 
-def _scale(known: ServiceState, request: ServiceChange, now: Seconds) -> list[Event]:
+def _scale(known: ServiceState, request: ServiceChange, now: Seconds, _who: Caller) -> list[Event]:
     least, most = request.min_replicas, request.max_replicas
     if least > most or most < 1:
         raise InputError(f"{least}..{most} replicas make no sense", hint="such as 2, or 0..8")
@@ -89,13 +91,26 @@ def _scale(known: ServiceState, request: ServiceChange, now: Seconds) -> list[Ev
     return [Deployed(now, replace(known.service, scale=rule))]
 
 
-def _rollback(known: ServiceState, _request: ServiceChange, now: Seconds) -> list[Event]:
-    if known.previous is None:
-        raise Refused(f"{known.service.name} has no earlier version\n  weft deploy changes a service")
-    return [Deployed(now, replace(known.previous, version=known.service.version + 1))]
+def _rollback(known: ServiceState, request: ServiceChange, now: Seconds, who: Caller) -> list[Event]:
+    name, present = known.service.name, known.service
+    if request.version in (present.version, *known.rollout.versions):
+        raise Refused(f"{name} runs as in version {request.version} already: there is nothing to change")
+    earlier = {revision.service.version: revision.service for revision in known.revisions}
+    good = earlier.get(request.version) if request.version else known.last_good()
+    if good is None:
+        lacks = (
+            f"version {request.version}" if request.version else "earlier version that was ready and not rolled back"
+        )
+        raise Refused(f"{name} has no {lacks}\n  weft services {name} --history lists its versions; --to N selects one")
+    return [Deployed(now, replace(good, version=present.version + 1), who.user, rollback=True)]
 
 
 _VERBS: Final = {"undeploy": _undeploy, "scale": _scale, "rollback": _rollback}
+
+
+def _was_ready(known: ServiceState | None, service: Service) -> bool:
+    """Return whether a replica of this version was ready once."""
+    return known is not None and known.service.version == service.version and known.rollout.ready_at is not None
 
 
 def _deploy_trial(

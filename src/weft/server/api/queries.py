@@ -278,8 +278,8 @@ class Queries:
     def _groups(self, _request: QueryRequest) -> GroupsView:
         return GroupsView(**self._head, groups=group_views(self._state))
 
-    def _services(self, _request: QueryRequest) -> ServicesView:
-        return ServicesView(**self._head, services=service_views(self._controller, self._now))
+    def _services(self, request: QueryRequest) -> ServicesView:
+        return ServicesView(**self._head, services=service_views(self._controller, self._now, request.name))
 
     def _sweeps(self, request: QueryRequest) -> SweepsView:
         found = sweep_views(self._state, self._user, request.name)

@@ -10,14 +10,18 @@ from weft.server.services.views import service_view
 from weft.wire.views.services import ServiceView
 
 
-def service_views(controller: Controller, now: Seconds) -> list[ServiceView]:
-    """Return all services, by name."""
+def service_views(controller: Controller, now: Seconds, only: str = "") -> list[ServiceView]:
+    """Return all services, by name, or the one of this name with its history."""
     scheduler, live, renumber = controller.scheduler, controller.services, controller.inventory.numbers.renumbered
 
     def pools_for(replica: JobState) -> list[str]:
         return [each.text for each in explain_pools(controller.pools, replica, now)]
 
     return [
-        service_view(scheduler, name, now, live.autoscaling.figures(name), live.url(name), renumber, pools_for)
-        for name in sorted(scheduler.state.services.by_name)
-    ]
+        service_view(
+            scheduler, name, now, live.autoscaling.figures(name), live.url(name), renumber, pools_for,
+            watched=live.autoscaling.judge(known, now)[0], history=bool(only),
+        )
+        for name, known in sorted(scheduler.state.services.by_name.items())
+        if only in ("", name)
+    ]  # fmt: skip

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from math import inf
 from typing import Final, NamedTuple
 
 from weft.core.state.services import ServiceState
@@ -11,6 +12,7 @@ from weft.model import Seconds, Service
 from weft.plugins import registry
 from weft.scaling.capacity import LearnedCapacity
 from weft.scaling.port import Autoscaler, Load, ScaleBounds, ScaleState, decide
+from weft.server.services.error_gate import Answers, judge
 from weft.wire.messages import LoadReport, ServiceLoad
 
 ROUTER_TIMEOUT_S: Final = 5.0
@@ -55,6 +57,8 @@ class _Counters:
     """Answers per second since the report before."""
     full: bool = False
     """True if requests waited all the time since the report before."""
+    replicas: dict[str, Answers] = field(default_factory=dict)
+    """The answers of each replica since the router started."""
 
 
 @dataclass
@@ -69,6 +73,18 @@ class _Scaling:
     arrivals: int = 0
     decided_at: Seconds | None = None
     figures: Figures = NO_LOAD
+    answers: dict[int, Answers] = field(default_factory=dict)
+    """The answers of the last two versions that had some."""
+
+    def count(self, load: ServiceLoad, before: _Counters) -> dict[str, Answers]:
+        """Count the answers of replicas since the report before, for each version. Return the present counters."""
+        counters = {}
+        for each in load.replicas:
+            now = counters[each.name] = Answers(each.answered, each.errors)
+            total = self.answers.get(each.version, Answers())
+            self.answers[each.version] = total.plus(now, before.replicas.get(each.name, Answers()))
+        self.answers = {version: self.answers[version] for version in sorted(self.answers)[-2:]}
+        return counters
 
     def learn(self, ready: int) -> None:
         """Learn the capacity of a replica from a time in which requests waited at all routers that had some."""
@@ -92,6 +108,13 @@ class Autoscaling:
         found = self._services.get(service)
         return found is not None and bool(found.routers)
 
+    def judge(self, known: ServiceState, now: Seconds) -> tuple[bool, str]:
+        """Return whether the error gate still watches the present version, and why that must go back."""
+        found, version = self._services.get(known.service.name), known.service.version
+        answers = {} if found is None else found.answers
+        old = next((answers[each] for each in sorted(answers, reverse=True) if each < version), Answers())
+        return judge(known, old, answers.get(version, Answers()), now)
+
     def receive(self, router: str, report: LoadReport, state: State, now: Seconds) -> list[Resize]:
         """Count the requests of a report. Return a first replica for each service without one for which some wait."""
         urgent: list[Resize] = []
@@ -106,7 +129,7 @@ class Autoscaling:
             elif load.arrivals < before.arrivals or load.answered < before.answered:
                 before = _Counters()  # it has begun again
             found.arrivals += load.arrivals - before.arrivals
-            found.routers[router] = _next_counters(before, load, now)
+            found.routers[router] = _next_counters(before, load, now, found.count(load, before))
             found.learn(len(service.ready()))
             if load.queued and not service.staying() and not service.undeployed:
                 urgent.append(Resize(load.service, 1, "a request waits", (("queued", float(load.queued)),)))
@@ -126,7 +149,7 @@ class Autoscaling:
             scaler = registry.load_scaler(name)
             new = _Scaling(name, scaler, ScaleState(scaler.begin()))
             if found is not None:
-                new.capacity, new.routers = found.capacity, found.routers
+                new.capacity, new.routers, new.answers = found.capacity, found.routers, found.answers
             found = self._services[service.name] = new
         return found
 
@@ -145,7 +168,8 @@ class Autoscaling:
             now, len(staying), ready, found.arrivals / elapsed_s, float(in_flight), queued, slots, capacity, declared
         )
         rule = service.scale
-        bounds = ScaleBounds(rule.min_replicas, rule.max_replicas, rule.to_zero_after_s)
+        tries = known.rollout.ready_at is None and not known.has_failed()  # a model may load for longer than that
+        bounds = ScaleBounds(rule.min_replicas, rule.max_replicas, inf if tries else rule.to_zero_after_s)
         found.state, wish = decide(found.scaler, found.state, load, bounds)
         found.decided_at = now
         found.arrivals = 0
@@ -154,10 +178,10 @@ class Autoscaling:
         return Resize(service.name, wish.replicas, wish.why, inputs)
 
 
-def _next_counters(before: _Counters, load: ServiceLoad, now: Seconds) -> _Counters:
+def _next_counters(before: _Counters, load: ServiceLoad, now: Seconds, replicas: dict[str, Answers]) -> _Counters:
     """Return the counters of a report, with the rates since the one before. Short times say little about a rate."""
     elapsed_s = now - before.at
-    found = _Counters(load.arrivals, load.answered, load.in_flight, load.queued, now, load.waiting_s)
+    found = _Counters(load.arrivals, load.answered, load.in_flight, load.queued, now, load.waiting_s, replicas=replicas)
     if elapsed_s >= MIN_RATE_S:
         found.rate = (load.answered - before.answered) / elapsed_s
         found.full = load.waiting_s - before.waiting_s >= FULL_PART * elapsed_s

@@ -9,7 +9,7 @@ from typing import Final
 from weft.core.scheduler import Scheduler
 from weft.core.state.state import State
 from weft.engines.background import TaskSet
-from weft.model import Decision, Event, ReplicaDrained, Seconds
+from weft.model import Decision, Event, ReplicaDrained, Seconds, Service
 from weft.scaling.port import TICK_S
 from weft.server.loop import Loop
 from weft.server.services.autoscaling import Autoscaling, Resize
@@ -114,7 +114,14 @@ class LiveServices:
         if not state.services.by_name:
             return
         self.on_first_service()
-        self._resize(self.autoscaling.decide(state, self._loop.clock.now()))
+        now = self._loop.clock.now()
+        for known in state.services.by_name.values():
+            if why := self.autoscaling.judge(known, now)[1]:
+                self._roll_back(known.service, why)
+        self._resize(self.autoscaling.decide(state, now))
+
+    def _roll_back(self, service: Service, why: str) -> None:
+        self._loop.decide(lambda scheduler, now: scheduler.roll_back(now, service.name, service.version, why))
 
     def _resize(self, wishes: list[Resize]) -> None:
         known = self._state().services.by_name

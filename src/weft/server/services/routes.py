@@ -28,4 +28,5 @@ def _service(found: ServiceState) -> ServiceRoute:
         name=service.name, replicas=replicas, models=service.models, queue_s=times.queue_s, answer_s=times.answer_s,
         idle_s=times.idle_s, drain_s=times.drain_s, retry=service.routing.retry, max_queue=service.routing.max_queue,
         balance=service.routing.balance, health=service.health.path,
+        failed=found.failing() if found.has_failed() else "",
     )  # fmt: skip

@@ -24,10 +24,25 @@ class ReplicaView(View):
     since: str | None = None
 
 
+class RevisionView(View):
+    """One version of a service."""
+
+    version: int = 1
+    deployed: str | None = None
+    who: str = ""
+    """The user who deployed it; empty: the scheduler did, as a rollback."""
+    summary: str = ""
+    """Its image and command."""
+    outcome: str = ""
+    """live, starting, failed, replaced, rolled back or never ready."""
+    why: str = ""
+    """Why it does not start, or why the version before was rolled back."""
+
+
 class ServiceView(View):
     """A service, its replicas and its load."""
 
-    PARTS: ClassVar[Mapping[str, type[View]]] = {"replicas": ReplicaView}
+    PARTS: ClassVar[Mapping[str, type[View]]] = {"replicas": ReplicaView, "history": RevisionView}
 
     name: str = ""
     user: str = ""
@@ -56,8 +71,14 @@ class ServiceView(View):
     """The present work of the pools that could run the first waiting replica."""
     failing: str = ""
     """Why the present version does not get ready, or why the last one was rolled back; empty: it works."""
+    failed: bool = False
+    """The present version failed to start so often that its requests are refused."""
+    watched: bool = False
+    """The error gate may still roll the present version back."""
     models: Sequence[str] = ()
     """The models by which OpenAI requests select it."""
+    history: Sequence[RevisionView] = ()
+    """Its versions, the newest first; only in the answer about one service."""
     replicas: Sequence[ReplicaView] = ()
 
 

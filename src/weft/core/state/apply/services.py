@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from weft.core.state.services import MOVE_WINDOW_S, ServiceState
+from weft.core.state.services import MAX_REVISIONS, MOVE_WINDOW_S, ServiceState
 from weft.core.state.transitions import TRANSITIONS
 from weft.model import (
     Deployed,
@@ -14,6 +14,7 @@ from weft.model import (
     Ready,
     ReplicaDrained,
     Resized,
+    Revision,
     RolledBack,
     Rollout,
     Service,
@@ -30,13 +31,17 @@ if TYPE_CHECKING:
 def deployed(state: State, fact: Deployed) -> bool:
     services, service = state.services, fact.service
     known = services.by_name.get(service.name)
+    rollout = Rollout(deployed_at=fact.at, who=fact.who)
     if known is None:
-        services.by_name[service.name] = ServiceState(service)
+        known = services.by_name[service.name] = ServiceState(service)
+        known.rollout = rollout
     else:
-        if known.service == service and not known.undeployed:
+        if known.service == service and not known.undeployed and known.wanted >= fact.start:
             return False
-        _replace_version(known, service)
+        _replace_version(known, service, rollout, rollback=fact.rollback)
         known.undeployed = False
+    if known.wanted < fact.start:
+        known.wanted, known.why = 1, "to see whether it starts"
     services.touch()
     state.news = True
     return True
@@ -46,21 +51,25 @@ def rolled_back(state: State, fact: RolledBack) -> bool:
     known = state.services.by_name.get(fact.service.name)
     if known is None or known.undeployed or fact.service.version <= known.service.version:
         return False
-    _replace_version(known, fact.service)
+    _replace_version(known, fact.service, Rollout(deployed_at=fact.at), rollback=True)
     known.rollout = replace(known.rollout, why=fact.why)
     state.services.touch()
     state.news = True
     return True
 
 
-def _replace_version(known: ServiceState, service: Service) -> None:
+def _replace_version(known: ServiceState, service: Service, rollout: Rollout, *, rollback: bool) -> None:
     """Set the version of a service. Replicas of an earlier version that run the same program count as current."""
     if service.version > known.service.version:
-        previous, before = known.previous, known.previous_rollout
-        known.previous, known.previous_rollout = known.service, known.rollout
-        known.rollout = Rollout()
-        if previous is not None and service.runs_like(previous):
-            known.rollout = Rollout((*before.versions, previous.version), before.proven)
+        replaced = Revision(known.service, replace(known.rollout, rolled_back=rollback))
+        known.revisions = (*known.revisions, replaced)[-MAX_REVISIONS:]
+        known.rollout = rollout
+        for earlier, before in ((revision.service, revision.rollout) for revision in known.revisions[:-1]):
+            if earlier.runs_like(service):
+                ready_at = None if before.rolled_back else before.ready_at
+                known.rollout = replace(rollout, versions=(*before.versions, earlier.version), ready_at=ready_at)
+    if service.scale != known.service.scale:
+        known.why = ""
     known.service = service
     known.wanted = min(max(known.wanted, service.scale.min_replicas), service.scale.max_replicas)
 
@@ -68,7 +77,9 @@ def _replace_version(known: ServiceState, service: Service) -> None:
 def count_failed_start(state: State, replica: JobState, why: str) -> None:
     """Count the end of a run that was never ready, if no replica of its version ever was."""
     service = state.services.of(replica)
-    if service is None or replica.ready_at is not None or not service.is_current(replica) or service.rollout.proven:
+    if service is None or replica.ready_at is not None or not service.is_current(replica):
+        return
+    if service.rollout.ready_at is not None:
         return
     service.rollout = replace(service.rollout, failed_starts=service.rollout.failed_starts + 1, why=why)
     state.services.touch()
@@ -103,8 +114,8 @@ def ready(state: State, fact: Ready) -> bool:
     replica.ready_at, replica.address = fact.at, fact.address
     replica.delays = 0
     service = state.services.of(replica)
-    if service is not None and service.is_current(replica) and not service.rollout.proven:
-        service.rollout = replace(service.rollout, proven=True, failed_starts=0, why="")
+    if service is not None and service.is_current(replica) and service.rollout.ready_at is None:
+        service.rollout = replace(service.rollout, ready_at=fact.at, failed_starts=0, why="")
     state.services.touch()
     state.news = True
     return True
@@ -156,7 +167,6 @@ def restore_service(state: State, fact: ServiceSnapshot) -> bool:
     service = state.services.by_name[fact.service.name] = ServiceState(fact.service)
     service.wanted, service.undeployed, service.next_index = fact.replicas, fact.undeployed, fact.next_index
     service.moved_at = fact.moved_at
-    service.previous = fact.previous
-    service.rollout, service.previous_rollout = fact.rollout, fact.previous_rollout
+    service.rollout, service.revisions = fact.rollout, fact.revisions
     state.services.touch()
     return True

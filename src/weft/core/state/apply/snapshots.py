@@ -59,9 +59,8 @@ def snapshot(state: State) -> Iterator[Fact]:
             each.undeployed,
             each.next_index,
             each.moved_at,
-            each.previous,
             each.rollout,
-            each.previous_rollout,
+            each.revisions,
         )
     for pool in state.pools.by_name.values():
         yield snapshot_of(pool, now)

@@ -1,0 +1,95 @@
+"""The error gate: the answers of two versions in, a verdict out."""
+
+from __future__ import annotations
+
+import pytest
+
+from support.builders import Rig, grid
+from weft.model import Deployed, Job, Ready, RolledBack, ScaleRule, Service, UpdateRule
+from weft.server.services.autoscaling import Autoscaling
+from weft.server.services.error_gate import GATE_S, MAX_ANSWERS, Answers, verdict
+from weft.wire.messages import LoadReport, ReplicaLoad, ServiceLoad
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "window_s", "back"),
+    [
+        ((100, 0), (20, 3), 5.0, True),
+        ((100, 0), (20, 2), 5.0, False),  # 10 % is not over 10 %
+        ((100, 0), (19, 19), 5.0, False),
+        ((100, 0), (20, 20), GATE_S + 1, False),
+        ((100, 20), (100, 40), 5.0, False),  # twice the share of the version before is not over it
+        ((100, 20), (100, 41), 5.0, True),
+        ((0, 0), (20, 20), 5.0, True),
+    ],
+)
+def test_verdicts(old: tuple[int, int], new: tuple[int, int], window_s: float, *, back: bool) -> None:
+    assert bool(verdict(Answers(*old), Answers(*new), window_s)) is back
+
+
+def test_counters_that_begin_again_and_old_answers_that_fade() -> None:
+    total = Answers(5, 1).plus(Answers(12, 3), Answers(10, 2))
+    assert total == Answers(7, 2)
+    assert total.plus(Answers(3, 1), Answers(12, 3)) == Answers(10, 3)
+    assert Answers(MAX_ANSWERS + 2, 8).plus(Answers(1, 1), Answers()) == Answers(MAX_ANSWERS / 2 + 2, 5)
+
+
+class Updated(Rig):
+    """A service whose second version has just become ready."""
+
+    def __init__(self, **rule: bool) -> None:
+        super().__init__("fifo", grid(1, 4))
+        self.scaling = Autoscaling()
+        first = Service("a", Job("a"), ScaleRule(min_replicas=1, max_replicas=1), update=UpdateRule(**rule))
+        second = Service("a", Job("a", user="x"), first.scale, version=2, update=first.update)
+        for at, service in enumerate((first, second)):
+            self.tell(Deployed(self.now, service))
+            self.settle()
+            self.tell(Ready(self.now, f"a.{at}", 1))
+
+    def report(self, errors: int, router: str = "r") -> None:
+        replicas = [
+            ReplicaLoad(name="a.0", version=1, answered=100),
+            ReplicaLoad(name="a.1", version=2, answered=15, errors=errors),
+        ]
+        report = LoadReport(router=router, services=[ServiceLoad(service="a", replicas=replicas)])
+        self.scaling.receive(router, report, self.state, self.now)
+
+    def judge(self) -> tuple[bool, str]:
+        return self.scaling.judge(self.state.services.by_name["a"], self.now)
+
+
+def test_the_answers_of_all_routers_count_and_the_version_goes_back() -> None:
+    rig = Updated()
+    rig.report(errors=15)
+    assert rig.judge() == (True, ""), "15 answers are too few"
+    rig.report(errors=15)
+    assert rig.judge() == (True, ""), "counters are totals: the same report again adds nothing"
+    rig.report(errors=0, router="s")
+    watched, why = rig.judge()
+    assert watched
+    assert why == "50% of its 30 answers were errors (5xx), 0% with the version before"
+    decisions = rig.scheduler.roll_back(rig.now, "a", 2, why)
+    (back,) = [each for each in decisions if isinstance(each, RolledBack)]
+    assert (back.service.template, back.service.version) == (Job("a"), 3)
+    assert back.why == f"version 2 was rolled back: {why}"
+    assert rig.judge() == (False, ""), "the version that it went back to is not watched"
+    assert not rig.scheduler.roll_back(rig.now, "a", 2, why), "version 2 is gone"
+
+
+@pytest.mark.parametrize("rule", [{"error_gate": False}, {"rollback": False}])
+def test_a_switch_closes_the_gate(rule: dict[str, bool]) -> None:
+    rig = Updated(**rule)
+    rig.report(15)
+    rig.report(15, "s")
+    assert rig.judge() == (False, "")
+
+
+def test_the_gate_watches_for_two_minutes() -> None:
+    rig = Updated()
+    rig.later(GATE_S - 1)
+    assert rig.judge()[0]
+    rig.later(2)
+    rig.report(15)
+    rig.report(15, "s")
+    assert rig.judge() == (False, "")
