@@ -148,7 +148,10 @@ def test_a_killed_starter_is_replaced(tmp_path: Path) -> None:
             found.engine.start(shell("exit 2", job="early"))
             early = await found.exited("early")
             assert (early.code, early.why) in ((None, "never-started"), (2, ""))
-            await until(lambda: found.engine.starter_pid is not None)
+            await until(lambda: found.engine.starter_pid is None)
+            between = [await found.run(shell("exit 4", job=f"between-{number}")) for number in range(2)]
+            assert [ended.code for ended in between] == [4, 4], "they wait for the next starter"
+            assert found.engine.starter_pid is not None
             assert (await found.run(shell("exit 3", job="late"))).code == 3
             assert (await found.exited()).code == 6
             assert found.seen(RunStarted) == [begun]

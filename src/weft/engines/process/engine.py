@@ -75,7 +75,7 @@ class ProcessEngine:
     ) -> None:
         self.node, self._lease = node, lease
         self._jobs_dir, self._runtime_dir = os.path.abspath(jobs_dir), os.path.abspath(runtime_dir)
-        self._report, self._runs = report, dict[str, _Run]()
+        self._report, self._runs, self._unsent = report, dict[str, _Run](), list[bytes]()
         self._weaves = NodeWeaves(self._jobs_dir, lambda: self.runs)
         self._notify_socket: Any = None
         self._starter_client: StarterClient | None = None
@@ -161,13 +161,11 @@ class ProcessEngine:
         self._runs[run.name] = run
         if spec.weave is not None and (spec.gang is None or spec.gang.rank == 0):
             self._weaves.enter(spec.job, spec.run, spec.weave, spec.account)
+        send = self._starter_client.send if self._starter_client else self._unsent.append  # the next starter gets it
         try:
-            if self._starter_client is not None:
-                self._starter_client.send(self._encode_launch(spec, run.token))
-                return
-        except OSError:
-            pass  # the spec is too long to send inline, and its file could not be written
-        self._tasks.spawn(self._resolve(run))
+            send(self._encode_launch(spec, run.token))
+        except OSError:  # the spec is too long to send inline, and its file could not be written
+            self._tasks.spawn(self._resolve(run))
 
     def stop(self, job: JobId, run: int, why: str, grace_s: float | None = None) -> bool:
         """Stop a run; return False if it has ended. `preempted` and `moved` let it save its work first.
@@ -292,6 +290,8 @@ class ProcessEngine:
             await asyncio.sleep(POLL_S)
             with contextlib.suppress(OSError):
                 self._starter_client = StarterClient(self._runtime_dir, self._on_starter_exit, self._lease)
+                while self._unsent:
+                    self._starter_client.send(self._unsent.pop(0))
 
     def _on_shim_exit(self, name: str) -> None:
         run = self._runs.get(name)
