@@ -15,9 +15,11 @@ SLEEP = ("--", "sleep", "60")
 
 
 def test_a_job_is_submitted_waited_for_and_read(weft: Weft) -> None:
-    out, err = weft("submit", "--name", "hello", "-t", "90", "--", "sh", "-c", "echo out; echo err >&2; exit 3")
+    out, err = weft(
+        "submit", "--name", "hello", "-t", "90", "--grace", "2", "--", "sh", "-c", "echo out; echo err >&2; exit 3"
+    )
     assert out.startswith("submitted job ")
-    assert err == "weft: time limit: 1h 30m\n"
+    assert err == "weft: time limit: 1h 30m\nweft: grace: 2.0s\n"
     job = out.split()[2]
     assert weft("wait", job, code=3).err == f"weft: job {job} is failed, exit code 3\n"
     assert weft("logs", job).out == "out\nerr\n"

@@ -19,7 +19,8 @@ MAX_NAME_CHARS: Final = 200
 FORBIDDEN_IN_NAMES: Final = frozenset("/\\'\"`$")
 _SIZE: Final = r"(?i)(\d{1,12}(?:\.\d{1,6})?)\s*([KMGT]?)(?:i?B)?"
 _MB: Final = {"": 1.0, "K": 1 / 1024, "M": 1.0, "G": 1024.0, "T": 1024.0**2}
-_UNITS: Final = r"(?i)(\d{1,9}(?:\.\d{1,6})?)\s*([smhd])"
+_NUMBER: Final = r"\d{1,9}(?:\.\d{1,6})?"
+_UNITS: Final = rf"(?i)({_NUMBER})\s*([smhd])"
 _UNIT_S: Final = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _CLOCK: Final = r"(?:(\d{1,5})-)?(\d{1,6})(?::(\d{1,2}))?(?::(\d{1,2}))?"
 _SIGNAL: Final = r"(?i)(?:(B:)|R:)?([A-Z0-9]{1,10})(?:@(\d{1,5}))?"
@@ -38,17 +39,24 @@ def parse_megabytes(text: str) -> int:
 
 
 def parse_duration(text: str) -> float:
-    """Parse a duration: Slurm's 90 (minutes), 1:30:00 and 2-12:00:00, or 90s, 30m, 2h, 1d. Return seconds."""
-    text = text.strip()
-    parts = re.findall(_UNITS, text)
-    if parts and not re.sub(_UNITS, "", text).strip():
-        value = sum(float(number) * _UNIT_S[unit.lower()] for number, unit in parts)
+    """Parse a duration: 90 (seconds), 30m, 2h, 1d, or Slurm's 1:30:00 and 2-12:00:00. Return seconds."""
+    return _parse_duration(text.strip(), "s", "90 (seconds)")
+
+
+def parse_time_limit(text: str) -> float:
+    """Parse a time limit as `parse_duration` does a duration, but a bare number is minutes, as in Slurm."""
+    return _parse_duration(text.strip(), "m", "90 (minutes)")
+
+
+def _parse_duration(text: str, unit: str, bare: str) -> float:
+    with_unit = f"{text}{unit}" if re.fullmatch(_NUMBER, text) else text
+    parts = re.findall(_UNITS, with_unit)
+    if parts and not re.sub(_UNITS, "", with_unit).strip():
+        value = sum(float(number) * _UNIT_S[letter.lower()] for number, letter in parts)
     else:
         value = _clock_s(text)
     if not 0 < value <= MAX_DURATION_S:
-        raise InputError(
-            f"{_short(text)} is not a duration", hint="such as 90 (minutes), 45s, 2h, 1:30:00 or 2-12:00:00"
-        )
+        raise InputError(f"{_short(text)} is not a duration", hint=f"such as {bare}, 45s, 2h, 1:30:00 or 2-12:00:00")
     return value
 
 

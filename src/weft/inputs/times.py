@@ -11,7 +11,7 @@ from weft.inputs.quantities import parse_duration
 
 _CLOCK: Final = r"(\d{1,2}):(\d{2})(?::(\d{2}))?"
 _DELAY: Final = r"(\d+(\.\d+)?[smhd])+"
-"""A time from now on. It needs a unit: a bare number is minutes in --time and seconds in now+90."""
+"""A time from now on. It needs a unit: a bare number could be an hour of the day."""
 _NAMED: Final = {"midnight": time(0), "noon": time(12), "teatime": time(16)}
 _HINT: Final = "such as 16:00, tomorrow, tomorrow 08:00, 2030-01-31T08:00 now+2h or 2h"
 
@@ -20,7 +20,7 @@ def parse_time(text: str, now: datetime) -> datetime:
     """Return the time that a text means, in the time zone of `now`. A time of day is the next one to come."""
     plain = text.strip().lower()
     if plain == "now" or plain.startswith("now+"):
-        return now + timedelta(seconds=_delay_s(plain[4:])) if plain != "now" else now
+        return now + timedelta(seconds=parse_duration(plain[4:])) if plain != "now" else now
     if plain.split()[:1] == ["tomorrow"]:
         rest = plain.removeprefix("tomorrow").strip()
         return _on(now + timedelta(days=1), _time_of_day(rest, text) if rest else now.time())
@@ -30,11 +30,6 @@ def parse_time(text: str, now: datetime) -> datetime:
         return _date(plain, text)
     found = _on(now, _time_of_day(plain, text))
     return found if found > now else _on(now + timedelta(days=1), found.time())
-
-
-def _delay_s(text: str) -> float:
-    """Return the seconds of now+N: as in Slurm, a bare number is in seconds."""
-    return parse_duration(f"{text}s" if text.isdecimal() else text)
 
 
 def _on(day: datetime, clock: time) -> datetime:

@@ -63,7 +63,7 @@ def share_of(job: Job) -> str | None:
 
 
 def _seconds(value: float | None) -> str | None:
-    """Return a duration with its unit: a bare number means minutes."""
+    """Return a duration with its unit: as a time limit, a bare number would be minutes."""
     return None if value is None else f"{value:g}s"
 
 

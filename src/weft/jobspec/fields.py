@@ -97,13 +97,13 @@ FIELDS: Final[tuple[Field, ...]] = (
         flag=Flag(("--priority",), "larger goes first (default: 0)", "N"),
     ),
     Field(
-        "time", ("60s", "120s"), readers.one(quantities.parse_duration), "task.time_limit_s", "time_limit_s",
+        "time", ("60s", "120s"), readers.one(quantities.parse_time_limit), "task.time_limit_s", "time_limit_s",
         settable=True, launch="time_limit_s",
         flag=Flag(("-t", "--time"), f"the longest a run may take: {_DURATIONS}", "T"),
     ),
     Field(
         "duration", ("60s", "120s"), readers.one(quantities.parse_duration), "declared_s", "declared_s", settable=True,
-        flag=Flag(("--duration",), "the expected duration", "T"),
+        flag=Flag(("--duration",), "the expected duration: 90 (seconds), 45m, 2h", "T"),
     ),
     Field(
         "retries", ("1", "2"), readers.whole(0, MAX_RETRIES), "retries", settable=True,
@@ -171,7 +171,7 @@ FIELDS: Final[tuple[Field, ...]] = (
     Field(
         "grace", ("5s", "7s"), readers.one(quantities.parse_duration), "task.grace_s", "grace_s", settable=True,
         launch="grace_s",
-        flag=Flag(("--grace",), "time from the request to stop until the kill (30s; 60s if preempted)", "T"),
+        flag=Flag(("--grace",), "seconds from the request to stop until the kill (30; 60 if preempted); also 2m", "T"),
     ),
     Field(
         "signal", ("USR1@60", "B:USR2@120"), readers.one(quantities.normalize_signal), "task.signal", settable=True,

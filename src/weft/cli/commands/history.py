@@ -16,7 +16,7 @@ EXAMPLE: Final = """examples:
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--since", metavar="T", help="only jobs that ended within T: 2d, 12h, 90 (minutes)")
+    parser.add_argument("--since", metavar="T", help="only jobs that ended within T: 2d, 12h, 90 (seconds)")
     parser.add_argument("--limit", metavar="N", type=flags.whole_number(1), default=0, help="at most N jobs (200)")
     parser.add_argument("-o", "--format", metavar="FIELDS", help=f"columns: {', '.join(job_table.FIELDS)}")
     parser.add_argument("--no-header", action="store_true", help="leave out the header line")

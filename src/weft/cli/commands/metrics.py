@@ -44,7 +44,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def add_selection(parser: argparse.ArgumentParser) -> None:
     """Add the flags that select jobs: --since, --user, --group, --team."""
     parser.add_argument(
-        "--since", metavar="T", help="only jobs submitted within T: 7d, 12h, 90 (minutes), before the end of a file"
+        "--since", metavar="T", help="only jobs submitted within T: 7d, 12h, 90 (seconds), before the end of a file"
     )
     parser.add_argument("--user", metavar="U", default="", help="only jobs of this user")
     parser.add_argument("--group", metavar="G", default="", help="only jobs of this group")

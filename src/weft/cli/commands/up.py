@@ -41,7 +41,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("--memories", metavar="MB,MB", help="their memory, one for each (as the driver reports, or 32768)")
     add("--foreign", choices=("avoid", "share", "ignore"), help="GPUs with processes of others (avoid)")
     add("--shared", metavar="DIR", help="share the GPUs with other users' schedulers, by locks in DIR; off: do not")
-    add("--idle", metavar="T", help="end after this time without jobs: 90 (minutes), 30s, 2h; 0: never (10m)")
+    add("--idle", metavar="T", help="end after this time without jobs: 90 (seconds), 30m, 2h; 0: never (10m)")
     add(
         "--min-run", metavar="S", type=flags.seconds_or_duration,
         help="do not preempt a run in its first S seconds (60; 0: no minimum); also 2m",

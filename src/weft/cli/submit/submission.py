@@ -240,13 +240,14 @@ def _current_dir() -> str:
 
 
 def _report_limits(specs: Sequence[JobSpec]) -> None:
-    """Report time limits as they were understood: durations are easy to misread."""
+    """Report durations as they were understood: they are easy to misread."""
     for spec in specs:
-        if spec.HasField("time_limit_s"):
-            from weft.cli.views.figures import duration  # few jobs have a time limit
+        for name, field in (("time limit", "time_limit_s"), ("duration", "declared_s"), ("grace", "grace_s")):
+            if spec.HasField(field):
+                from weft.cli.views.figures import duration  # few jobs have any of them
 
-            of = f" of {spec.name}" if len(specs) > 1 and spec.name else ""
-            render.print_message(f"time limit{of}: {duration(spec.time_limit_s)}")
+                of = f" of {spec.name}" if len(specs) > 1 and spec.name else ""
+                render.print_message(f"{name}{of}: {duration(getattr(spec, field))}")
 
 
 def submitted_views(specs: Sequence[JobSpec], ids: Sequence[str]) -> list[SubmittedView]:

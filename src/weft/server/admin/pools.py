@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from weft.core.state.pools import PoolState
 from weft.errors import InputError, Refused, UnknownName
-from weft.inputs.quantities import parse_duration, parse_megabytes, parse_whole
+from weft.inputs.quantities import parse_duration, parse_megabytes, parse_time_limit, parse_whole
 from weft.model import (
     AllocationReleased,
     AllocationRequested,
@@ -66,7 +66,7 @@ def _options(text: str) -> tuple[str, ...]:
 
 FIELDS: Final[Mapping[str, tuple[str, Callable[[str], Any]]]] = {
     "gpus-per-node": ("gpus", _whole(0, MAX_GPUS)), "max-nodes": ("max_nodes", _whole(1, MAX_NODES)),
-    "min-nodes": ("min_nodes", _whole(0, MAX_NODES)), "time": ("time_s", parse_duration), "model": ("model", str),
+    "min-nodes": ("min_nodes", _whole(0, MAX_NODES)), "time": ("time_s", parse_time_limit), "model": ("model", str),
     "memory": ("memory_mb", parse_megabytes), "cpus": ("cpus", _whole(0, 1 << 20)), "mem": ("ram_mb", parse_megabytes),
     "labels": ("labels", _labels), "backlog": ("backlog", _whole(1, MAX_NODES)), "idle": ("idle_s", _seconds),
     "leave-grace": ("leave_grace_s", _seconds), "options": ("options", _options),
