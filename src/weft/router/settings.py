@@ -26,7 +26,9 @@ class RouterSettings:
     head_timeout_s: float = 15.0
     """The longest that a client takes to send the head of a request."""
     body_timeout_s: float = 60.0
-    """The longest silence of a client within a body."""
+    """The longest silence of a client within a body; see `min_body_rate`."""
+    min_body_rate: float = 1000.0
+    """Bytes per second. A client has `body_timeout_s` for its body, and further time by this rate for what it sends."""
     keep_alive_s: float = 75.0
     """The longest that a connection of a client stays open without a request."""
     connect_timeout_s: float = 3.0

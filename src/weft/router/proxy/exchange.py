@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from weft.router.rules.dispatch import ReplicaLoad
     from weft.router.service import RoutedService
 
-NEW, PEEKING, WAITING, CONNECTING, SENT, ANSWERING, TUNNEL, DONE = range(8)
+NEW, PEEKING, READING, WAITING, CONNECTING, SENT, ANSWERING, TUNNEL, DONE = range(9)
 """The phases of an exchange, in their order. A retry goes back to WAITING."""
 GONE: Final = 499
 CUT: Final = 599
@@ -65,6 +65,9 @@ class Exchange:
     def add_body(self, piece: bytes) -> None:
         """Take the next piece of the body: hold it, or pass it on."""
         self.body_bytes += len(piece)
+        if self.phase in (PEEKING, READING, SENT):
+            rate, latest_s = self.router.settings.min_body_rate, self.router.now() + self.client.body_timeout_s
+            self.deadline_s = min(self.deadline_s + len(piece) / rate, latest_s)
         connection = self.connection
         if connection is None:
             self._hold(piece)
@@ -74,8 +77,11 @@ class Exchange:
                 if self.held > REPLAY_BYTES or self.answered:
                     self.drop_body()
             connection.send_body(piece)
-            if self.phase == SENT:
-                self.deadline_s = self.router.now() + self.client.body_timeout_s
+
+    def grant_time(self) -> None:
+        """Let the client go on with the body: it had to wait for the replica."""
+        if self.phase == SENT and not self.complete:
+            self.deadline_s = self.router.now() + self.client.body_timeout_s
 
     def end_body(self) -> None:
         """Take note that all of the body has arrived."""
@@ -110,6 +116,8 @@ class Exchange:
             self._begin()
         elif self.phase == PEEKING:
             self._peek()
+        elif self.phase == READING:
+            self._read()
 
     def _begin(self) -> None:
         head, router = self.head, self.router
@@ -121,16 +129,38 @@ class Exchange:
             return
         target = self.target
         if target.kind == "service":
-            self.enter(router.services[target.service])
+            self._read()
         elif target.kind == "model":
-            self.phase = PEEKING
             self.scanner = ModelScanner()
-            self.deadline_s = router.now() + self.client.body_timeout_s
-            if head.expects and not self.body_bytes:
-                self.client.write(CONTINUE)
+            self._expect_body(PEEKING)
             self._peek()
         else:
             self.answer_locally(*router.pages.answer(target))
+
+    def _expect_body(self, phase: int) -> None:
+        """Begin to read the body: the client has some time for it, and more with each piece."""
+        self.phase = phase
+        self.deadline_s = self.router.now() + self.client.body_timeout_s
+        if self.head.expects and not self.body_bytes:
+            self.client.write(CONTINUE)
+
+    def _read(self) -> None:
+        """Hold the body until it is whole or large: a slow client takes no place at a replica."""
+        router = self.router
+        service = router.services.get(self.target.service)
+        if service is None:
+            self.refuse(refusals.no_service(b"/" + self.target.service.encode()))
+        elif (
+            self.complete
+            or self.held >= REPLAY_BYTES
+            or router.held_bytes > router.settings.max_held_bytes
+            or service.dispatcher.is_full()
+        ):
+            self.enter(service)
+        elif self.phase == NEW:
+            self._expect_body(READING)
+        else:
+            self.phase = READING
 
     def _peek(self) -> None:
         """Look for the model in the body."""
@@ -149,15 +179,14 @@ class Exchange:
             if service is None:
                 self.refuse(refusals.no_model(model))
             else:
-                self.enter(service)
+                self.target = self.target._replace(service=service.name)
+                self._read()
         elif self.complete:
             self.refuse(refusals.bad_request("the body names no model"))
         elif self.held > settings.max_peek_bytes:
             self.refuse(refusals.bad_request(f"no model in the first {settings.max_peek_bytes:,} bytes of the body"))
         elif self.router.held_bytes > settings.max_held_bytes:
             self.refuse(refusals.OVERLOADED)
-        else:
-            self.deadline_s = self.router.now() + self.client.body_timeout_s
 
     # ---- to a replica
 
@@ -314,7 +343,7 @@ class Exchange:
         if phase == WAITING and service is not None:
             waited_s = service.route.timeouts.queue_s
             self.refuse(self.refusal or refusals.queue_timeout(waited_s, service.dispatcher.has_ready()))
-        elif phase == SENT and not self.complete:
+        elif phase == SENT and not self.complete and self.connection is not None and not self.connection.blocked:
             self.refuse(refusals.REQUEST_TIMEOUT)
         elif phase == SENT:
             self._note_failure(refusals.ANSWER_TIMEOUT.message)
@@ -325,7 +354,7 @@ class Exchange:
             self._abandon()
             self.end(CUT)
             self.client.cut()
-        elif phase in (NEW, PEEKING):
+        elif phase in (NEW, PEEKING, READING):
             self.refuse(refusals.REQUEST_TIMEOUT)
 
     def _abandon(self) -> None:

@@ -215,6 +215,7 @@ class ReplicaConnection(asyncio.Protocol):
     def resume_writing(self) -> None:
         self.blocked = False
         if self.exchange is not None:
+            self.exchange.grant_time()
             self.exchange.client.update_reading()
 
     # ---- callbacks of the parser
