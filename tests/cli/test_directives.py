@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -123,6 +124,64 @@ def test_a_wrapped_line_runs_as_a_batch_script(weft: Weft) -> None:
     assert "a command and --wrap are both given" in weft.fails("submit", "--wrap", "true", "--", "true")
 
 
+LIGHTNING = """#!{python}
+#SBATCH --gpus=0 --time=00:00:03 --signal=SIGUSR1@2 --requeue
+import os, pathlib, signal, subprocess, sys, time
+
+def save(*_):  # as Lightning does with auto_requeue
+    saved.write_text("7")
+    subprocess.call("scontrol requeue " + os.environ["SLURM_JOB_ID"], shell=True)
+
+saved = pathlib.Path("hpc_ckpt_1.ckpt")
+signal.signal(signal.SIGUSR1, save)
+signal.signal(signal.SIGTERM, lambda *_: print("bypassing SIGTERM"))
+print("restart", os.environ["SLURM_RESTART_COUNT"], "from", saved.read_text() if saved.exists() else 0, flush=True)
+while not saved.exists() or os.environ["SLURM_RESTART_COUNT"] == "0":
+    time.sleep(0.1)
+"""
+
+
+def test_a_job_that_saves_at_a_signal_runs_again_at_its_time_limit(weft: Weft) -> None:
+    script = write(LIGHTNING.format(python=sys.executable))
+    job = weft.submit("--compat", "slurm", "--grace", "0.2s", script)
+    weft("wait", job)
+    assert (weft.show(job)["requeues"], weft.show(job)["failures"]) == (1, 0)
+    assert weft("logs", job).out.startswith("restart 1 from 7\n")
+
+
+def test_a_script_gets_the_variables_about_its_job(weft: Weft, folder: Path) -> None:
+    names = ("SUBMIT_DIR", "JOB_PARTITION", "JOB_NODELIST", "NODELIST", "JOB_NUM_NODES")
+    shown = " ".join(f"$SLURM_{name}" for name in names)
+    job = weft.submit(write(f"#!/bin/bash\n#SBATCH --gpus=0 -p long\nset -eu\necho {shown}\n"))
+    weft("wait", job)
+    directory, group, nodes, same, count = weft("logs", job).out.split()
+    assert (directory, group, count) == (str(folder), "long", "1")
+    assert nodes == same == weft.json("nodes")["nodes"][0]["node"]
+
+
+NEEDS = """#!/bin/bash
+#SBATCH --gpus=0 --array=1-2
+# srun in a comment
+cd "$SLURM_SUBMIT_DIR"; export SLURM_MINE=1
+HEAD=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)
+echo $SLURM_MINE ${SLURM_GTIDS:-none} $SLURM_ARRAY_TASK_ID  # $SLURM_LATER
+exec srun torchrun --nnodes $SLURM_NNODES --rdzv ${SLURM_JOB_QOS} train.py --with-srun srun.log
+"""
+
+
+def test_a_script_that_names_what_slurm_alone_has_is_noted(weft: Weft, folder: Path) -> None:
+    notes = weft("submit", "--dry-run", write(NEEDS)).err.splitlines()
+    path = folder / "train.sbatch"
+    assert [note.removeprefix(f"weft: {path}:") for note in notes if "lurm" in note or "SLURM" in note] == [
+        "5: scontrol is a command of Slurm; Weft has no such command",
+        "7: srun is a command of Slurm; leave it out: Weft starts the script on each node",
+        "7: $SLURM_NNODES is empty; --compat slurm sets it",
+        "7: $SLURM_JOB_QOS is empty; Weft does not set it",
+    ]
+    assert "NNODES" not in weft("submit", "--dry-run", "--compat", "slurm", "train.sbatch").err
+    assert weft("submit", "--dry-run", "-q", "train.sbatch").err == ""
+
+
 def test_a_flag_wins_and_it_is_said(weft: Weft) -> None:
     submitted = weft("submit", "--gpus", "1", "--hold", write(SCRIPT))
     assert "--gpus on the command line overrides train.sbatch:3" in submitted.err
@@ -153,7 +212,8 @@ def test_a_mistake_is_told_with_its_line(weft: Weft) -> None:
         ("-c 8 --gpus=3", {"gpus": "3", "cpus": "3"}),
         ("--gpus=0 --mem=1000", {"gpus": "0", "mem": "1000"}),
         ("--cpus-per-gpu=2 -c 8", {"cpus": "2"}),
-        ("--output=x.log -p gpu --requeue", {"output": "x.log", "group": "gpu"}),
+        ("--output=x.log -p gpu --requeue", {"output": "x.log", "group": "gpu", "requeue": "true"}),
+        ("--requeue --no-requeue", {"requeue": "false"}),
         ("-o out/%x-%j.out -e out/%A_%a.err", {"output": "out/%x-%j.out", "error": "out/%A_%a.err"}),
     ],
 )

@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -47,6 +48,26 @@ def test_time_is_up_and_it_asks_for_more(tmp_path: Path) -> None:
     async def scene(found: Desk) -> None:
         ended = await found.run(shell("trap 'exit 85' TERM; sleep 30 & wait", time_limit_s=0.2))
         assert (exit_event(ended).how, ended.why) == ("requeued", "timeout")
+
+    play(tmp_path, scene)
+
+
+@pytest.mark.parametrize(
+    ("script", "more", "how"),
+    [
+        ("mkdir $WEFT_CKPT_DIR/a; sleep 30", {"requeue": True}, "requeued"),
+        ("mkdir $WEFT_CKPT_DIR/a; sleep 30", {}, "failed"),
+        ("echo > $WEFT_CKPT_DIR/unsent.json; sleep 30", {"requeue": True}, "failed"),
+        ("trap : USR1; while :; do sleep 0.1; done", {"requeue": True, "signal": "B:USR1@1"}, "requeued"),
+        ("sleep 30", {"requeue": True, "signal": "B:USR1@1"}, "failed"),
+    ],
+)
+def test_at_its_limit_a_run_that_has_saved_runs_again_if_its_job_says_so(
+    tmp_path: Path, script: str, more: dict[str, Any], how: str
+) -> None:
+    async def scene(found: Desk) -> None:
+        ended = await found.run(shell(script, time_limit_s=1.5, grace_s=0.2, **more))
+        assert exit_event(ended).how == how, ended
 
     play(tmp_path, scene)
 

@@ -38,7 +38,7 @@ NODES = [
 ]  # fmt: skip
 MACHINE = discover("n1", NoDriver("none"), DeclaredGpus((0, 1)))
 NEEDS: dict[str, dict[str, Given]] = {"gpu_ids": {"node": "n1"}, "gpu_choice": {"node": "n1"}}
-NEEDS |= {"mount": {"image": "x"}, "runtime": {"image": "x"}}
+NEEDS |= {"mount": {"image": "x"}, "runtime": {"image": "x"}, "group": {"compat": "batch"}}
 """The other keys that a field needs."""
 PER_RUN = {
     "epoch", "job", "run", "user", "gpus", "gang", "rank", "array_index", "array_size", "array_first",

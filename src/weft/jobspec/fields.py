@@ -134,6 +134,10 @@ FIELDS: Final[tuple[Field, ...]] = (
         flag=Flag(("--requeue-exit",), "more exit codes that request another run, besides 85 and 75", "CODES"),
     ),
     Field(
+        "requeue", ("true", "false"), readers.yes, "task.requeue", settable=True, launch="requeue",
+        flag=Flag(("--requeue",), "run it again at its time limit too, if it has saved its work"),
+    ),
+    Field(
         "max_jobs_per_gpu", ("2", "4"), readers.whole(1, 1000), "share", settable=True,
         flag=Flag(("--max-jobs-per-gpu",), "share each GPU with up to K-1 other jobs that allow it", "K"),
     ),
@@ -192,6 +196,7 @@ FIELDS: Final[tuple[Field, ...]] = (
     ),
     Field(
         "group", ("one", "two"), readers.one(readers.line), "task.group", settable=True, aliases=("partition",),
+        launch="group",
         flag=Flag(("--group", "-p", "--partition"), "its group, to list, limit and pause jobs together", "G"),
     ),
     Field(
@@ -278,6 +283,7 @@ class Keys(TypedDict, total=False):
     env: Mapping[str, object]
     chdir: Words
     requeue_exit: int | Iterable[int]
+    requeue: bool
     max_jobs_per_gpu: int
     share: str
     gpu_ids: int | Iterable[int]

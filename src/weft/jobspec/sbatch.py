@@ -14,6 +14,7 @@ from typing import Final, NamedTuple
 from weft.errors import InputError
 from weft.inputs.quantities import parse_megabytes, parse_whole_or_none
 from weft.jobspec.readers import Given
+from weft.wire.messages import JobSpec
 
 MAX_SCRIPT_BYTES: Final = 1 << 20
 MARK: Final = r"#SBATCH(?:\s+(.*))?"
@@ -22,11 +23,17 @@ SHORT: Final = {
     "H": "hold", "N": "nodes", "n": "ntasks", "p": "partition", "o": "output", "e": "error", "A": "account",
     "q": "qos", "w": "nodelist", "x": "exclude", "C": "constraint",
 }  # fmt: skip
+OF_SLURM: Final = (
+    r"(?<![\w./$=-])(srun|scontrol|sbatch|squeue|sacct|scancel|sbcast)(?=\s|$)"
+    r"|\$(?:(SLURM_\w+)|\{(SLURM_\w+)(?=[}%#/^,]))"
+)
+"""A command of Slurm, or a variable without a default."""
+COMMENT: Final = r"(?:^|\s)#.*"
 BARE: Final = frozenset(
     {"hold", "requeue", "no-requeue", "exclusive", "overcommit", "oversubscribe", "verbose", "quiet"}
 )
 """Options without a value."""
-IMPLIED: Final = {"requeue": "", "nodes": "1", "ntasks": "1", "ntasks-per-node": "1"}
+IMPLIED: Final = {"nodes": "1", "ntasks": "1", "ntasks-per-node": "1"}
 """Options that have no effect with this value, because Weft always applies it."""
 
 
@@ -34,6 +41,7 @@ class Script(NamedTuple):
     """A batch script: the command that runs it, and its keys, each with its file and line."""
 
     path: str
+    text: str
     command: list[str]
     given: dict[str, Given]
     where: dict[str, str]
@@ -48,11 +56,38 @@ def read_script(command: Sequence[str]) -> Script | None:
         return None
     path = os.path.abspath(command[0])
     runner = [] if os.access(path, os.X_OK) else shlex.split(text.partition("\n")[0][2:])
-    script = Script(path, [*runner, path, *command[1:]], {"compat": "batch"}, {"compat": command[0]}, [])
+    script = Script(path, text, [*runner, path, *command[1:]], {"compat": "batch"}, {"compat": command[0]}, [])
     for where, name, value in options:
         _add_option(script, where, name, value)
     _divide_by_gpus(script)
     return script
+
+
+def unmet_needs(script: Script, spec: JobSpec) -> Iterator[str]:
+    """Yield what the script names of Slurm and its job does not have, each with the first line."""
+    from weft.engines.process.slurm_variables import ALL, variable_names
+
+    known = {"cpus": spec.cpus or int(spec.HasField("gpus") and not spec.gpus)}
+    if spec.array:
+        known |= dict.fromkeys(("array_index", "array_size", "array_first", "array_last"), 1)
+    has, could_have = variable_names(spec.compat, **known), variable_names(ALL, **known)
+    seen = set(has)
+    for number, line in enumerate(script.text.splitlines(), start=1):
+        for match in re.finditer(OF_SLURM, re.sub(COMMENT, "", line)):
+            name = match[1] or match[2] or match[3]
+            if name in seen or f"{name}=" in script.text:
+                continue
+            seen.add(name)
+            if match[1]:
+                remedy = (
+                    "leave it out: Weft starts the script on each node"
+                    if name == "srun"
+                    else "Weft has no such command"
+                )
+                yield f"{script.path}:{number}: {name} is a command of Slurm; {remedy}"
+            else:
+                remedy = "--compat slurm sets it" if name in could_have else "Weft does not set it"
+                yield f"{script.path}:{number}: ${name} is empty; {remedy}"
 
 
 def _read_text(path: str) -> str:
@@ -156,4 +191,6 @@ READERS: Final[dict[str, Callable[[str], dict[str, Given]]]] = {
     "mem": lambda value: {"all_mem": str(parse_megabytes(value))},
     "nice": _nice,
     "hold": lambda _: {"hold": "true"},
+    "requeue": lambda _: {"requeue": "true"},
+    "no-requeue": lambda _: {"requeue": "false"},
 }  # fmt: skip

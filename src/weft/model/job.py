@@ -44,7 +44,7 @@ ANYWHERE: Final = Where()
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """The details that a backend needs to run the job. The core reads only the group and the team."""
+    """The details that a backend needs to run the job. The core reads only the group, the team and `requeue`."""
 
     chdir: str = ""
     env: tuple[tuple[str, str], ...] = ()
@@ -98,6 +98,9 @@ class Task:
     """The team that the job counts for; empty: none."""
     notify: str = ""
     """Events that lead to a message, and its targets, such as done,failed@team; empty: none."""
+    requeue: bool | None = None
+    """True: it runs again at its time limit if it has saved its work. False: it does not run again after it was stopped
+    or lost. None: it runs again after those only."""
 
 
 @dataclass(frozen=True, slots=True)

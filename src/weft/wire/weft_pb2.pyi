@@ -16,7 +16,7 @@ class Variable(_message.Message):
     def __init__(self, name: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
 
 class JobSpec(_message.Message):
-    __slots__ = ("name", "command", "chdir", "env", "params", "gpus", "memory_mb", "cpus", "ram_mb", "priority", "retries", "time_limit_s", "grace_s", "after", "array", "requeue_exits", "max_jobs_per_gpu", "gpu_ids", "gpu_model", "comment", "hold", "declared_s", "group", "gpu_choice", "per_gpu", "labels", "node", "snapshot", "begin_at", "signal", "output", "error", "stdin", "terminal", "compat", "profile", "profile_key", "stages", "share", "image", "mounts", "runtime", "sweep", "early_stop", "team", "notify", "deadline_at")
+    __slots__ = ("name", "command", "chdir", "env", "params", "gpus", "memory_mb", "cpus", "ram_mb", "priority", "retries", "time_limit_s", "grace_s", "after", "array", "requeue_exits", "requeue", "max_jobs_per_gpu", "gpu_ids", "gpu_model", "comment", "hold", "declared_s", "group", "gpu_choice", "per_gpu", "labels", "node", "snapshot", "begin_at", "signal", "output", "error", "stdin", "terminal", "compat", "profile", "profile_key", "stages", "share", "image", "mounts", "runtime", "sweep", "early_stop", "team", "notify", "deadline_at")
     NAME_FIELD_NUMBER: _ClassVar[int]
     COMMAND_FIELD_NUMBER: _ClassVar[int]
     CHDIR_FIELD_NUMBER: _ClassVar[int]
@@ -33,6 +33,7 @@ class JobSpec(_message.Message):
     AFTER_FIELD_NUMBER: _ClassVar[int]
     ARRAY_FIELD_NUMBER: _ClassVar[int]
     REQUEUE_EXITS_FIELD_NUMBER: _ClassVar[int]
+    REQUEUE_FIELD_NUMBER: _ClassVar[int]
     MAX_JOBS_PER_GPU_FIELD_NUMBER: _ClassVar[int]
     GPU_IDS_FIELD_NUMBER: _ClassVar[int]
     GPU_MODEL_FIELD_NUMBER: _ClassVar[int]
@@ -80,6 +81,7 @@ class JobSpec(_message.Message):
     after: _containers.RepeatedScalarFieldContainer[str]
     array: str
     requeue_exits: _containers.RepeatedScalarFieldContainer[int]
+    requeue: bool
     max_jobs_per_gpu: int
     gpu_ids: _containers.RepeatedScalarFieldContainer[int]
     gpu_model: str
@@ -111,7 +113,7 @@ class JobSpec(_message.Message):
     team: str
     notify: str
     deadline_at: float
-    def __init__(self, name: _Optional[str] = ..., command: _Optional[_Iterable[str]] = ..., chdir: _Optional[str] = ..., env: _Optional[_Iterable[_Union[Variable, _Mapping]]] = ..., params: _Optional[_Iterable[_Union[Variable, _Mapping]]] = ..., gpus: _Optional[int] = ..., memory_mb: _Optional[_Iterable[int]] = ..., cpus: _Optional[int] = ..., ram_mb: _Optional[int] = ..., priority: _Optional[int] = ..., retries: _Optional[int] = ..., time_limit_s: _Optional[float] = ..., grace_s: _Optional[float] = ..., after: _Optional[_Iterable[str]] = ..., array: _Optional[str] = ..., requeue_exits: _Optional[_Iterable[int]] = ..., max_jobs_per_gpu: _Optional[int] = ..., gpu_ids: _Optional[_Iterable[int]] = ..., gpu_model: _Optional[str] = ..., comment: _Optional[str] = ..., hold: _Optional[bool] = ..., declared_s: _Optional[float] = ..., group: _Optional[str] = ..., gpu_choice: _Optional[_Iterable[int]] = ..., per_gpu: _Optional[bool] = ..., labels: _Optional[_Iterable[_Union[Variable, _Mapping]]] = ..., node: _Optional[str] = ..., snapshot: _Optional[str] = ..., begin_at: _Optional[float] = ..., signal: _Optional[str] = ..., output: _Optional[str] = ..., error: _Optional[str] = ..., stdin: _Optional[str] = ..., terminal: _Optional[str] = ..., compat: _Optional[str] = ..., profile: _Optional[_Union[StageProfile, _Mapping]] = ..., profile_key: _Optional[str] = ..., stages: _Optional[str] = ..., share: _Optional[str] = ..., image: _Optional[str] = ..., mounts: _Optional[_Iterable[str]] = ..., runtime: _Optional[str] = ..., sweep: _Optional[str] = ..., early_stop: _Optional[str] = ..., team: _Optional[str] = ..., notify: _Optional[str] = ..., deadline_at: _Optional[float] = ...) -> None: ...
+    def __init__(self, name: _Optional[str] = ..., command: _Optional[_Iterable[str]] = ..., chdir: _Optional[str] = ..., env: _Optional[_Iterable[_Union[Variable, _Mapping]]] = ..., params: _Optional[_Iterable[_Union[Variable, _Mapping]]] = ..., gpus: _Optional[int] = ..., memory_mb: _Optional[_Iterable[int]] = ..., cpus: _Optional[int] = ..., ram_mb: _Optional[int] = ..., priority: _Optional[int] = ..., retries: _Optional[int] = ..., time_limit_s: _Optional[float] = ..., grace_s: _Optional[float] = ..., after: _Optional[_Iterable[str]] = ..., array: _Optional[str] = ..., requeue_exits: _Optional[_Iterable[int]] = ..., requeue: _Optional[bool] = ..., max_jobs_per_gpu: _Optional[int] = ..., gpu_ids: _Optional[_Iterable[int]] = ..., gpu_model: _Optional[str] = ..., comment: _Optional[str] = ..., hold: _Optional[bool] = ..., declared_s: _Optional[float] = ..., group: _Optional[str] = ..., gpu_choice: _Optional[_Iterable[int]] = ..., per_gpu: _Optional[bool] = ..., labels: _Optional[_Iterable[_Union[Variable, _Mapping]]] = ..., node: _Optional[str] = ..., snapshot: _Optional[str] = ..., begin_at: _Optional[float] = ..., signal: _Optional[str] = ..., output: _Optional[str] = ..., error: _Optional[str] = ..., stdin: _Optional[str] = ..., terminal: _Optional[str] = ..., compat: _Optional[str] = ..., profile: _Optional[_Union[StageProfile, _Mapping]] = ..., profile_key: _Optional[str] = ..., stages: _Optional[str] = ..., share: _Optional[str] = ..., image: _Optional[str] = ..., mounts: _Optional[_Iterable[str]] = ..., runtime: _Optional[str] = ..., sweep: _Optional[str] = ..., early_stop: _Optional[str] = ..., team: _Optional[str] = ..., notify: _Optional[str] = ..., deadline_at: _Optional[float] = ...) -> None: ...
 
 class StageProfile(_message.Message):
     __slots__ = ("model", "iteration_s", "data_s", "gpu_s", "network_s", "start_s", "memory_mb")
@@ -624,7 +626,7 @@ class GangMember(_message.Message):
     def __init__(self, node: _Optional[str] = ..., address: _Optional[str] = ..., port: _Optional[int] = ..., gpus: _Optional[int] = ...) -> None: ...
 
 class StartRun(_message.Message):
-    __slots__ = ("epoch", "job", "run", "name", "command", "chdir", "env", "params", "gpus", "memory_mb", "gang", "rank", "per_gpu", "array_index", "array_size", "time_limit_s", "grace_s", "snapshot", "user", "checkpoint", "signal", "output", "error", "ram_mb", "cpu_limit", "stdin", "terminal", "gpu_share", "gpu_request", "cpus", "compat", "weave", "array_first", "array_last", "stages", "health", "image", "mounts", "runtime")
+    __slots__ = ("epoch", "job", "run", "name", "command", "chdir", "env", "params", "gpus", "memory_mb", "gang", "rank", "per_gpu", "array_index", "array_size", "time_limit_s", "grace_s", "snapshot", "user", "checkpoint", "signal", "output", "error", "ram_mb", "cpu_limit", "stdin", "terminal", "gpu_share", "gpu_request", "cpus", "compat", "weave", "array_first", "array_last", "stages", "health", "image", "mounts", "runtime", "group", "requeue")
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     JOB_FIELD_NUMBER: _ClassVar[int]
     RUN_FIELD_NUMBER: _ClassVar[int]
@@ -664,6 +666,8 @@ class StartRun(_message.Message):
     IMAGE_FIELD_NUMBER: _ClassVar[int]
     MOUNTS_FIELD_NUMBER: _ClassVar[int]
     RUNTIME_FIELD_NUMBER: _ClassVar[int]
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    REQUEUE_FIELD_NUMBER: _ClassVar[int]
     epoch: int
     job: str
     run: int
@@ -703,7 +707,9 @@ class StartRun(_message.Message):
     image: str
     mounts: _containers.RepeatedScalarFieldContainer[str]
     runtime: str
-    def __init__(self, epoch: _Optional[int] = ..., job: _Optional[str] = ..., run: _Optional[int] = ..., name: _Optional[str] = ..., command: _Optional[_Iterable[str]] = ..., chdir: _Optional[str] = ..., env: _Optional[_Iterable[_Union[Variable, _Mapping]]] = ..., params: _Optional[_Iterable[_Union[Variable, _Mapping]]] = ..., gpus: _Optional[_Iterable[int]] = ..., memory_mb: _Optional[int] = ..., gang: _Optional[_Iterable[_Union[GangMember, _Mapping]]] = ..., rank: _Optional[int] = ..., per_gpu: _Optional[bool] = ..., array_index: _Optional[int] = ..., array_size: _Optional[int] = ..., time_limit_s: _Optional[float] = ..., grace_s: _Optional[float] = ..., snapshot: _Optional[str] = ..., user: _Optional[str] = ..., checkpoint: _Optional[str] = ..., signal: _Optional[str] = ..., output: _Optional[str] = ..., error: _Optional[str] = ..., ram_mb: _Optional[int] = ..., cpu_limit: _Optional[int] = ..., stdin: _Optional[str] = ..., terminal: _Optional[str] = ..., gpu_share: _Optional[float] = ..., gpu_request: _Optional[float] = ..., cpus: _Optional[int] = ..., compat: _Optional[str] = ..., weave: _Optional[_Union[Weave, _Mapping]] = ..., array_first: _Optional[int] = ..., array_last: _Optional[int] = ..., stages: _Optional[str] = ..., health: _Optional[_Union[ReplicaHealth, _Mapping]] = ..., image: _Optional[str] = ..., mounts: _Optional[_Iterable[str]] = ..., runtime: _Optional[str] = ...) -> None: ...
+    group: str
+    requeue: bool
+    def __init__(self, epoch: _Optional[int] = ..., job: _Optional[str] = ..., run: _Optional[int] = ..., name: _Optional[str] = ..., command: _Optional[_Iterable[str]] = ..., chdir: _Optional[str] = ..., env: _Optional[_Iterable[_Union[Variable, _Mapping]]] = ..., params: _Optional[_Iterable[_Union[Variable, _Mapping]]] = ..., gpus: _Optional[_Iterable[int]] = ..., memory_mb: _Optional[int] = ..., gang: _Optional[_Iterable[_Union[GangMember, _Mapping]]] = ..., rank: _Optional[int] = ..., per_gpu: _Optional[bool] = ..., array_index: _Optional[int] = ..., array_size: _Optional[int] = ..., time_limit_s: _Optional[float] = ..., grace_s: _Optional[float] = ..., snapshot: _Optional[str] = ..., user: _Optional[str] = ..., checkpoint: _Optional[str] = ..., signal: _Optional[str] = ..., output: _Optional[str] = ..., error: _Optional[str] = ..., ram_mb: _Optional[int] = ..., cpu_limit: _Optional[int] = ..., stdin: _Optional[str] = ..., terminal: _Optional[str] = ..., gpu_share: _Optional[float] = ..., gpu_request: _Optional[float] = ..., cpus: _Optional[int] = ..., compat: _Optional[str] = ..., weave: _Optional[_Union[Weave, _Mapping]] = ..., array_first: _Optional[int] = ..., array_last: _Optional[int] = ..., stages: _Optional[str] = ..., health: _Optional[_Union[ReplicaHealth, _Mapping]] = ..., image: _Optional[str] = ..., mounts: _Optional[_Iterable[str]] = ..., runtime: _Optional[str] = ..., group: _Optional[str] = ..., requeue: _Optional[bool] = ...) -> None: ...
 
 class ReplicaHealth(_message.Message):
     __slots__ = ("path", "start_within_s", "every_s", "fails", "warmup_path", "warmup_body", "warmup_requests")

@@ -23,6 +23,7 @@ from weft.model import (
     Started,
     Stop,
     Submitted,
+    Task,
 )
 from weft.model.status import Status
 
@@ -112,6 +113,33 @@ def test_a_gang_is_held_until_its_survivors_have_left() -> None:
     rig.leave("gang")
     assert rig.active == {"gang": (("n0", (0, 1)), ("n1", (0, 1)))}
     assert rig.job("gang").run == 2
+    check(rig.state)
+
+
+@pytest.mark.parametrize("gpus", [2, 4])
+def test_a_job_that_must_not_run_twice_fails_if_its_node_is_lost(gpus: int) -> None:
+    rig = Rig("fifo", grid(2, 2))
+    rig.submit(Job("a", gpus=gpus, task=Task(requeue=False)))
+    rig.lose("n0")
+    if gpus == 4:
+        rig.leave("a")
+    rig.join(node("n0", 2))
+    assert rig.job("a").run == 2, "the first run never began"
+    rig.settle()
+    rig.lose(*{name for name, _ in rig.job("a").slots})
+    assert (rig.job("a").status, rig.job("a").why) == ("failed", "node-lost")
+    check(rig.state)
+
+
+@pytest.mark.parametrize("how", ["stopped", "failed", "requeued"])
+def test_a_job_that_must_not_run_twice_fails_if_it_is_preempted_unless_it_asks_for_more(how: Outcome) -> None:
+    rig = Rig("priority:preempts=on", grid(1, 1))
+    rig.submit(Job("a", task=Task(requeue=False)))
+    rig.settle()
+    rig.submit(Job("b", priority=1))
+    rig.exit("a", how)
+    assert rig.job("a").status == ("waiting" if how == "requeued" else "failed")
+    assert rig.job("b").status == "starting"
     check(rig.state)
 
 

@@ -33,6 +33,8 @@ from weft.engines.process.exit_rules import MAX_QUICK_REQUEUES, MAX_TRY_LATER, e
         (0, None, "timeout", True, "done", 0, ""),
         (85, None, "timeout", False, "requeued", 85, "timeout"),
         (42, None, "timeout", False, "requeued", 42, "timeout"),
+        (None, 9, "saved-at-limit", False, "requeued", 137, "saved-at-limit"),
+        (0, None, "saved-at-limit", True, "done", 0, ""),
         (127, None, "not-found", False, "failed", 127, "not-found"),
         (126, None, "bad-directory", False, "failed", 126, "bad-directory"),
         (None, None, "disk-full", False, "lost", None, "disk-full"),

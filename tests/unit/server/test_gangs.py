@@ -52,6 +52,13 @@ def test_an_order_names_all_nodes_and_which_of_them_it_is() -> None:
     assert (first.rank, second.rank) == (0, 1)
 
 
+def test_one_node_saves_for_all_of_them_at_the_time_limit() -> None:
+    room = running()
+    room.say(2, news("1/1 ended 1 timeout"))
+    room.say(1, news("1/1 ended 1 saved-at-limit"))
+    assert [fact.how for fact in room.facts(Exited) if isinstance(fact, Exited)] == ["requeued"]
+
+
 def test_one_that_ends_with_0_waits_for_the_others() -> None:
     room = running()
     assert room.say(1, news("1/1 ended 0")) == []

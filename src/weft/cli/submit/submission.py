@@ -6,6 +6,7 @@ import argparse
 import os
 import time
 from collections.abc import Mapping, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple
 
 from weft.cli import render
@@ -18,7 +19,7 @@ from weft.jobspec.environment import capture
 from weft.jobspec.fields import BY_KEY, spec_of
 from weft.jobspec.job_names import default_name
 from weft.jobspec.readers import Given
-from weft.jobspec.sbatch import Script, read_script
+from weft.jobspec.sbatch import Script, read_script, unmet_needs
 from weft.jobspec.workloads import DEMO_S, add_command, demo
 from weft.wire.convert import get, put
 from weft.wire.messages import JobSpec, SubmitRequest
@@ -152,6 +153,9 @@ def _spec_of_flags(args: argparse.Namespace, flags: Mapping[str, Given]) -> JobS
             _run_demo(spec, quiet=args.quiet)
         if script is not None:
             spec.name = spec.name or default_name([script.path])
+            if not args.quiet:
+                for note in islice(unmet_needs(script, spec), MAX_NAMES):
+                    render.print_message(note)
         add_command(spec)
         return spec
     except InputError as error:

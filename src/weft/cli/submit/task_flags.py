@@ -17,6 +17,7 @@ EXTRA_FLAGS: Final[dict[str, tuple[str, Flag]]] = {
     ),
     "command": ("wrap", Flag(("--wrap",), "run this line with sh, as a batch script", "LINE")),
     "env": ("env_all", Flag(("--env-all",), "pass on all variables of this shell, including secrets")),
+    "requeue": ("no_requeue", Flag(("--no-requeue",), "do not run it again after it was stopped or lost")),
     "params": ("key", Flag(("--key",), "submit once: a second submission with the same KEY prints the same id", "KEY")),
     "per_gpu": (
         "snapshot",
@@ -57,6 +58,8 @@ def given_flags(args: argparse.Namespace) -> dict[str, Given]:
     after = [*(args.after or ()), *(args.dependency or ())]
     if after:
         given["after"] = [part.strip() for text in after for part in text.split(",")]
+    if args.no_requeue:
+        given["requeue"] = "false"
     if args.env:
         given["env"] = resolve_variables(args.env, os.environ)
     return given

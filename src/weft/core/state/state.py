@@ -257,7 +257,7 @@ class State:
                 change_status(job, "ineligible")
             self.touched[job.id] = job
 
-    def put_back(self, job: JobState, how: Cause, at: Seconds) -> None:
+    def put_back(self, job: JobState, how: Cause, at: Seconds, why: str) -> None:
         """End a run whose job runs again: the job waits for its next run."""
         if how in ("stopped", "requeued") and job.releasing and job.stop_why in ("preempted", "reclaimed"):
             job.preemptions += 1
@@ -267,6 +267,10 @@ class State:
             job.tie_breaker = self.next_front_tie()
         if job.cancelling:
             self.end(job, "cancelling", at)
+            return
+        task = job.job.task
+        if task is not None and task.requeue is False and job.rate and how in ("stopped", "lost", "failed"):
+            self.end(job, "unrepeatable", at, why)
             return
         self._off(job, at)
         change_status(job, how)

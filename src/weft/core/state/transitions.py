@@ -21,7 +21,7 @@ from weft.model.status import Status
 Cause = Literal[
     "Start", "Started", "Stop", "Held", "Released", "Cancelled", "Edited",
     "eligible", "ineligible", "doomed",
-    "done", "failed", "retried", "stopped", "lost", "requeued", "cancelling",
+    "done", "failed", "retried", "stopped", "lost", "requeued", "unrepeatable", "cancelling",
 ]  # fmt: skip
 """A fact, a result of `eligibility`, or the way a run ended."""
 
@@ -44,6 +44,8 @@ TRANSITIONS: Final[dict[Cause, dict[Status, Status]]] = {
     "stopped": {"starting": "waiting", "running": "waiting", "stopping": "waiting"},
     "lost": {"starting": "waiting", "running": "waiting", "stopping": "waiting"},
     "requeued": {"starting": "waiting", "running": "waiting", "stopping": "waiting"},
+    # The run of a job that must not run twice was stopped or lost.
+    "unrepeatable": {"running": "failed", "stopping": "failed"},
     # The run of a job that is being cancelled ended in any way but done.
     "cancelling": {"starting": "cancelled", "running": "cancelled", "stopping": "cancelled"},
 }

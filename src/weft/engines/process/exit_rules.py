@@ -7,6 +7,7 @@ from typing import Final
 
 from weft.engines.process.events import RunExited
 from weft.engines.process.gpu.locks import GPU_TAKEN
+from weft.engines.process.shim.run_files import SAVED_AT_LIMIT
 from weft.model import Exited, Outcome
 
 CHECKPOINTED_EXIT: Final = 85
@@ -65,7 +66,7 @@ def outcome(report: RunExited, requeue_exits: Collection[int] = ()) -> Outcome:
     # after a timeout a job may ask for another run; after running out of memory it needs more memory, not another run
     if report.code == CHECKPOINTED_EXIT and report.why in ("", "oom", "timeout"):
         return "requeued"
-    if report.code in requeue_exits and report.why in ("", "timeout"):
+    if report.why == SAVED_AT_LIMIT or (report.code in requeue_exits and report.why in ("", "timeout")):
         return "requeued"
     if report.code == TRY_LATER_EXIT and not report.why:
         return "requeued"

@@ -81,6 +81,9 @@ class LaunchSpec:
     """The part of each GPU that the run is guaranteed, if other runs may share its GPUs."""
     cpus: int = 0
     """CPUs for each GPU, or in all for a run without GPUs; 0: not counted."""
+    group: str = ""
+    requeue: bool | None = None
+    """True: the exit of the run says whether it had saved its work at its time limit."""
     compat: str = ""
     """The scheduler whose variables the run gets too; empty: none."""
     lease: str = ""

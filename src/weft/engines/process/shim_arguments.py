@@ -34,6 +34,7 @@ def shim_arguments(
         "umask": spec.umask,
         "time_limit_s": spec.time_limit_s,
         "grace_s": spec.grace_s,
+        "requeue": bool(spec.requeue),
         "preempt_grace_s": spec.preempt_grace_s,
         "signal": parse_signal(spec.signal) if spec.signal else None,
         "log_cap_bytes": spec.log_cap_bytes,

@@ -14,6 +14,7 @@ from weft.core.state.job import JobState
 from weft.engines.process.events import RunExited
 from weft.engines.process.exit_rules import FIRST_DELAY_S, MAX_DELAY_S, exit_event, outcome
 from weft.engines.process.rendezvous import detect_launcher
+from weft.engines.process.shim.run_files import SAVED_AT_LIMIT
 from weft.model import Exited, JobId, NodeId, Seconds, Task
 from weft.model.slots import nodes_of
 from weft.wire.runs import TORN
@@ -74,7 +75,9 @@ class Gang:
 
     def combined_exit(self, job: JobState, now: Seconds) -> Exited:
         """Return the exit of the run, once no part is left."""
-        failed = next((node for node, end in self.ends.items() if not is_clean(end) and end.why != TORN), None)
+        unclean = [node for node, end in self.ends.items() if not is_clean(end) and end.why != TORN]
+        saved = (node for node in unclean if self.ends[node].why == SAVED_AT_LIMIT)  # one node saves for all of them
+        failed = next(saved, next(iter(unclean), None))
         culprit = self.ends[failed] if failed is not None else None
         if culprit is None and not self.lost and all(map(is_clean, self.ends.values())):
             culprit = next(iter(self.ends.values()))

@@ -102,7 +102,7 @@ def lost(state: State, fact: NodeLost) -> bool:
             if job.status != "stopping":
                 state.orphans[job.id] = job
         else:
-            state.put_back(job, "lost", fact.at)
+            state.put_back(job, "lost", fact.at, "node-lost")
     _unreserve(state, fact.node)
     for key in [key for key in state.occupants if key[0] == fact.node]:
         state.resources.free(state.occupants[key])

@@ -210,7 +210,7 @@ def exited(state: State, fact: Exited) -> bool:
     job.delays = job.delays + 1 if delay_s else 0
     if TRANSITIONS[cause][job.status] == "waiting":
         job.begin_at = fact.at + delay_s if delay_s else None
-        state.put_back(job, cause, fact.at)
+        state.put_back(job, cause, fact.at, fact.why)
     else:
         state.end(job, cause, fact.at, fact.why)
     return True

@@ -11,14 +11,13 @@ from typing import Any, Final
 from weft.engines.process.shim import run_files
 from weft.model import JobId
 
-UNSENT: Final = "unsent.json"
 MAX_BYTES: Final = 65536
 
 
 def unsent_report(jobs: Path, job: JobId, run: int) -> dict[str, Any] | None:
     """Return the last report of a run that ended while its scheduler or worker was away; None: it left none."""
     try:
-        body = json.loads(read_left(jobs / job / run_files.CHECKPOINTS / UNSENT))
+        body = json.loads(read_left(jobs / job / run_files.CHECKPOINTS / run_files.UNSENT))
     except (OSError, ValueError, RecursionError):
         return None
     return body if isinstance(body, dict) and (body.get("job"), body.get("run")) == (job, run) else None
@@ -27,7 +26,7 @@ def unsent_report(jobs: Path, job: JobId, run: int) -> dict[str, Any] | None:
 def is_later(jobs: Path, job: JobId, than: float) -> bool:
     """Return whether the unsent report of a job was left after this time."""
     try:
-        return (jobs / job / run_files.CHECKPOINTS / UNSENT).stat(follow_symlinks=False).st_mtime > than
+        return (jobs / job / run_files.CHECKPOINTS / run_files.UNSENT).stat(follow_symlinks=False).st_mtime > than
     except OSError:
         return False
 

@@ -22,6 +22,7 @@ from weft.engines.process.shim.run_tree import RunTree
 from weft.engines.process.shim.stop_escalation import (
     DEFAULT_REASON,
     NODE_STOPPED,
+    TIMEOUT,
     StopEscalation,
     StopStep,
     first_step,
@@ -323,6 +324,8 @@ class Shim:
         self.code = os.waitstatus_to_exitcode(self.status)
         if self.code and not self.why:
             self.why, self.detail = (OUT_OF_RAM, "") if out_of_ram else containers.read_reason(self.spec)
+        if self.why == TIMEOUT and self.spec["requeue"] and self._has_saved():
+            self.why = run_files.SAVED_AT_LIMIT
         if self.why == OUT_OF_RAM:
             self.detail = self.limits.describe_excess()
         logs = (run_files.LOG, *((run_files.ERROR_LOG,) if self.spec["error"] else ()))
@@ -331,6 +334,13 @@ class Shim:
             with rights_of(self.account):
                 tails = [oom.read_tail(log, begin) for log, begin in zip(logs, begins, strict=True)]
             self.why = "oom" if any(map(oom.is_gpu_oom, tails)) else ""
+
+    def _has_saved(self) -> bool:
+        """Return whether the run lived on after its signal, or wrote a checkpoint."""
+        if self.spec["signal"]:
+            return True
+        with rights_of(self.account):
+            return run_folder.has_checkpoint(self.started_at)
 
     def _run_keys(self) -> dict[str, Any]:
         return {"job": self.spec["job"], "run": self.spec["run"], "token": self.spec["token"], "shim": self.shim_id}

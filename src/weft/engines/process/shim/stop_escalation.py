@@ -8,6 +8,7 @@ StopStep = Literal["signal", "warn", "term", "kill"]
 """signal: the user's signal, ahead of the time limit; warn: preempt file, and SIGTERM (or the user's signal) to the
 leader only; term: SIGTERM to the whole tree; kill: SIGKILL to the tree."""
 
+TIMEOUT: Final = "timeout"
 NODE_STOPPED: Final = "node-stopped"
 """The reason of a stop because the node leaves."""
 WARN_FIRST: Final = frozenset({"preempted", "moved", "reclaimed", "lease-ended", NODE_STOPPED})
@@ -57,7 +58,7 @@ class StopEscalation:
             return "kill"
         if self._limit is not None and now >= self._limit:
             self._limit = None
-            return self.request_stop(now, "timeout", self._grace_s)
+            return self.request_stop(now, TIMEOUT, self._grace_s)
         if self._signal_at is not None and now >= self._signal_at:
             self._signal_at = None
             return None if self.why else "signal"

@@ -6,8 +6,10 @@ and find there what belongs to the user alone: `work`, the checkpoints, the log 
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Mapping
+from itertools import islice
 from typing import Any, Final
 
 from weft.engines.process.shim import run_files
@@ -15,6 +17,8 @@ from weft.engines.process.users.accounts import Account, account_of
 from weft.errors import InputError
 
 ENTER_ONLY: Final = 0o710
+MAX_ENTRIES: Final = 10_000
+"""The files and folders of checkpoints whose time is read."""
 
 
 def fill(spec: Mapping[str, Any], raw: bytes, account: Account | None) -> int:
@@ -99,6 +103,17 @@ def is_done(account: Account | None) -> bool:
     """Return whether the run in the current directory has reported that its job is done."""
     name = run_files.DONE if account is None else f"{run_files.WORK}/{run_files.DONE}"
     return os.path.lexists(name)
+
+
+def has_checkpoint(since: float) -> bool:
+    """Return whether the run in the current directory has written among the checkpoints of its job since then."""
+    walk = os.walk(f"../{run_files.CHECKPOINTS}")
+    entries = ((path, name) for path, folders, files in walk for name in (*folders, *files))
+    for path, name in islice(entries, MAX_ENTRIES):
+        with contextlib.suppress(OSError):
+            if name != run_files.UNSENT and os.lstat(f"{path}/{name}").st_mtime >= since:
+                return True
+    return False
 
 
 def _write(path: str, content: bytes, account: Account | None) -> None:
