@@ -84,6 +84,10 @@ class Unreachable(WeftError):
     """No scheduler answers."""
 
 
+class Unanswered(Unreachable):
+    """The call ended without an answer. The scheduler may have done what it asks for."""
+
+
 class NotLeading(Unreachable):
     """The server is a standby, or has lost the lead. It did nothing."""
 

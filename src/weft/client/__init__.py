@@ -6,13 +6,13 @@ import json
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, Self, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Final, Self, TypeVar, Unpack, cast
 
 from weft.client.local import RESTART_TIMEOUT_S, LocalTransport
 from weft.client.transport import Transport
 from weft.endpoints.addresses import Address, parse_scheduler
 from weft.endpoints.paths import Paths, user_paths
-from weft.errors import Refused, Unreachable, WeftError
+from weft.errors import Refused, Unanswered, Unreachable, WeftError
 from weft.wire import messages as m
 from weft.wire.convert import variables
 
@@ -88,11 +88,15 @@ class Client:
 
         If the scheduler dies meanwhile, start it again and send the request again: its key prevents duplicates.
         """
-        request.key = request.key or os.urandom(16).hex()
         from weft.client import batches  # commands that only read do not need it
 
+        request.key = request.key or os.urandom(16).hex()
         timeout_s = CALL_TIMEOUT_S + batches.extra_time_s(request)
-        return batches.submit(request, lambda part: self._submit(part, timeout_s), self._cancel)
+        try:
+            return batches.submit(request, lambda part: self._submit(part, timeout_s), self._cancel)
+        except Unanswered as error:
+            again = f"the same with --key {request.key} submits what is missing, and nothing twice"
+            raise Unanswered(f"{error}\n  {again}") from None
 
     def _submit(self, request: m.SubmitRequest, timeout_s: float) -> list[str]:
         reply = self._call("Submit", request, retry=True, timeout_s=timeout_s)
@@ -110,8 +114,7 @@ class Client:
     ) -> m.ChangeReply:  # fmt: skip
         pairs = variables((settings or {}).items())
         request = m.ChangeRequest(verb=verb, jobs=jobs, settings=pairs, statuses=statuses, group=group, spec=spec)
-        reply: m.ChangeReply = self._call("Change", request)
-        return reply
+        return cast("m.ChangeReply", self._call("Change", request))
 
     def queue(
         self, *, limit: int = 0, arrays: bool = False, forecast: bool = False, **only: Unpack[Filters]
@@ -381,7 +384,7 @@ def _transport(where: Paths | Address, credentials: Credentials | None, *, start
     if where.others:
         from weft.client.failover import FailoverTransport
 
-        return FailoverTransport(where)
+        return FailoverTransport(where, credentials)
     from weft.client.remote import RemoteTransport  # local clients do not need it
 
     return RemoteTransport(where, credentials)

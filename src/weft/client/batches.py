@@ -147,7 +147,7 @@ class _Batch:
             except Unreachable as error:
                 done = sum(map(len, ids.values()))
                 raise Unreachable(
-                    f"{error}\n  {done:,} of {self.total:,} jobs are submitted; --key continues"
+                    f"{error}\n  {done:,} of {self.total:,} jobs are submitted; --key {self.request.key} continues"
                 ) from None
             except WeftError:
                 self.cancel([job for each in ids.values() for job in each])

@@ -17,7 +17,7 @@ from weft.client import unary
 from weft.client.transport import NotSent, foreign_error, timeout_error
 from weft.endpoints.addresses import Address
 from weft.endpoints.credentials import Credentials, find_credentials, is_listening, open_channel
-from weft.errors import NotLeading, Unreachable, WeftError
+from weft.errors import NotLeading, Unanswered, Unreachable, WeftError
 from weft.wire.failures import decode_error
 from weft.wire.service import call, method_of, service_of
 
@@ -110,7 +110,7 @@ class RemoteTransport:
         except unary.CallFailed as failure:
             if self._silence_s is not None and not failure.is_sent:
                 raise NotSent(f"no server answers at {self.where}: {failure.details}") from None
-            raise self._error_of(failure.code, failure.details, timeout_s) from None
+            raise self._error_of(failure.code, failure.details, timeout_s, is_sent=failure.is_sent) from None
 
     def _opened(self) -> Credentials:
         assert self._credentials is not None, "open() finds them"
@@ -142,7 +142,7 @@ class RemoteTransport:
             found: Any = error
             raise self._error_of(found.code().name, found.details() or "", timeout_s) from None
 
-    def _error_of(self, code: str, details: str, timeout_s: float | None) -> WeftError:
+    def _error_of(self, code: str, details: str, timeout_s: float | None, *, is_sent: bool = True) -> WeftError:
         """Return the error as the scheduler raised it, or why there is no answer."""
         told = decode_error(details)
         if code == "UNAVAILABLE" and isinstance(told, NotLeading):
@@ -150,7 +150,10 @@ class RemoteTransport:
         if code == "UNAVAILABLE":
             from weft.client.diagnosis import diagnose
 
-            return diagnose(self.where, self._credentials.ca if self._credentials else None, details)
+            found = diagnose(self.where, self._credentials.ca if self._credentials else None, details)
+            return Unanswered(str(found)) if is_sent and isinstance(found, Unreachable) else found
+        if code == "CANCELLED" and told is None:  # a server that stops, or loses the lead, cancels its calls
+            return Unanswered(f"the scheduler at {self.where} ended the call before it answered\n  try again")
         if code == "DEADLINE_EXCEEDED":
             return timeout_error(timeout_s, self.advice)
         if code == "UNIMPLEMENTED":

@@ -155,7 +155,7 @@ def test_what_was_submitted_is_cancelled_when_a_later_part_is_refused() -> None:
 def test_a_scheduler_that_goes_away_leaves_what_it_has() -> None:
     server = Server()
     server.fail[5] = Unreachable("gone")
-    with pytest.raises(Unreachable, match=r"2 of 5 jobs are submitted; --key continues"):
+    with pytest.raises(Unreachable, match=r"2 of 5 jobs are submitted; --key k continues"):
         server.submit(*(job(str(at)) for at in range(5)))
     assert server.cancelled == []
 
