@@ -275,7 +275,13 @@ async def test_openai_requests_are_routed_by_model() -> None:
     async with replicas("a", "b") as (a, b):
         services = (route("one", a, models=("tiny",)), route("two", b, models=("big/model",)))
         async with running_router(*services) as (_, port):
-            for path in ("/v1/chat/completions", "/v1/completions", "/v1/embeddings"):
+            for path in (
+                "/v1/chat/completions",
+                "/v1/responses",
+                "/v1/rerank",
+                "/v1/audio/speech",
+                "/v1/messages?beta=1",
+            ):
                 for model, name in (("tiny", "a"), ("big/model", "b")):
                     body = json.dumps({"messages": [{"model": "no"}], "model": model}).encode()
                     answer = (await ask(port, "POST", path, body)).json()
@@ -287,7 +293,48 @@ async def test_openai_requests_are_routed_by_model() -> None:
             assert (await ask(port, "POST", "/v1/completions", long)).json()["replica"] == "a"
             for body, status in ((b'{"model": "none"}', 404), (b"{}", 400), (b"not json", 400), (b'{"model": 1}', 400)):
                 assert (await ask(port, "POST", "/v1/completions", body)).status == status
-            assert (await ask(port, "GET", "/v1/completions")).status == 405
+                if status == 400:
+                    assert "/SERVICE/v1/completions" in (await ask(port, "POST", "/v1/completions", body)).body.decode()
+            missing = await ask(port, "GET", "/v1/files/7?x")
+            assert (missing.status, "use /SERVICE/v1/files/7" in missing.json()["error"]["message"]) == (404, True)
+
+
+@in_loop
+async def test_a_form_is_routed_by_its_field_model() -> None:
+    form = (
+        b'--b1\r\nContent-Disposition: form-data; name="file"; filename="a.wav"\r\n\r\n' + b"\0" * 100_000
+        + b'\r\n--b1\r\nContent-Disposition: form-data; name="model"\r\n\r\nwhisper\r\n--b1--\r\n'
+    )  # fmt: skip
+    async with replicas("a") as (a,), running_router(route("one", a, models=("whisper",))) as (_, port):
+        header = "Content-Type: multipart/form-data; boundary=b1\r\n"
+        answer = await ask(port, "POST", "/v1/audio/transcriptions", form, header)
+        assert (answer.status, len(a.seen[0].body)) == (200, len(form))
+        answer = await ask(port, "POST", "/v1/audio/transcriptions", form.replace(b"whisper", b"x"), header)
+        assert answer.json()["error"]["code"] == "model_not_found"
+
+
+@pytest.mark.parametrize(
+    ("target", "host", "status"),
+    [
+        ("http://chat.example:80/x?y", "localhost", 200), ("HTTP://chat.example?y", "localhost", 200),
+        ("http://other.example/x", "chat.example", 421), ("http://u@chat.example/x", "chat.example", 400),
+        ("http:///x", "chat.example", 400),
+    ],
+)  # fmt: skip
+@in_loop
+async def test_the_host_of_an_address_wins_over_the_header(target: str, host: str, status: int) -> None:
+    settings = RouterSettings(allowed_hosts=frozenset((b"localhost",)))
+    async with (
+        replicas("a") as (a,),
+        running_router(route("chat", a, hosts=("chat.example",)), settings=settings) as (_, port),
+    ):
+        client = await Client.connect(port)
+        client.send(f"GET {target} HTTP/1.1\r\nHost: {host}\r\n\r\n".encode())
+        answer = await client.read()
+        assert answer.status == status
+        if status == 200:
+            assert answer.json()["target"] in ("/x?y", "/?y")
+            assert a.seen[0].header("host") == target.partition("//")[2].partition("/")[0].partition("?")[0]
 
 
 @in_loop

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from weft.router.rules.dispatch import Dispatcher, ReplicaLoad, ReplicaPlan
-from weft.router.rules.model_name import BadBody, ModelScanner
+from weft.router.rules.model_name import BadBody, FormScanner, ModelScanner
 from weft.router.rules.picking import BALANCE_RULES, BalanceRule, pick
 from weft.router.rules.retry import IDEMPOTENT, MAX_SENDS, RETRY_RULES, RetryRule, may_send_again
-from weft.router.rules.target import find_target, origin_form
+from weft.router.rules.target import find_target, split_target
 
 PLANS = st.lists(
     st.builds(
@@ -254,11 +254,37 @@ def test_the_search_for_a_model_ends_with_any_bytes(body: bytes, cuts: list[int]
     assert found is None or isinstance(found, str)
 
 
+FIELDS = st.sampled_from((b'name="model"', b"name=model", b'name="file"; filename="model"', b'name="prompt"'))
+PARTS = st.lists(st.tuples(FIELDS, st.binary(max_size=30).filter(lambda value: b"\r\n" not in value)), max_size=4)
+
+
+@settings(max_examples=300)
+@given(PARTS, st.lists(st.integers(0, 500), max_size=6))
+def test_the_model_is_found_in_any_form_cut_anywhere(parts: list[tuple[bytes, bytes]], cuts: list[int]) -> None:
+    form = b"".join(
+        b"--b1\r\nContent-Disposition: form-data; %b\r\nContent-Type: text/plain\r\n\r\n%b\r\n" % part for part in parts
+    )
+    form += b"--b1--\r\n"
+    scanner, found = FormScanner(b"b1"), None
+    ends = [*sorted(cut % len(form) for cut in cuts), len(form)]
+    for start, end in zip([0, *ends], ends, strict=False):
+        found = scanner.feed(form[start:end]) if found is None else found
+    models = [value.decode("utf-8", "replace") for field, value in parts if field in (b'name="model"', b"name=model")]
+    assert found == (models[0] if models else None)
+
+
+@pytest.mark.parametrize("form", [b"--b1\r\n" * 10_000, b"--b1\r\nx\r\n\r\n" * 200])
+def test_a_form_of_endless_headers_or_parts_is_refused(form: bytes) -> None:
+    with pytest.raises(BadBody):
+        FormScanner(b"b1").feed(form)
+
+
 @given(st.binary(max_size=40), st.binary(max_size=20))
 def test_a_target_is_a_path_of_the_request(target: bytes, host: bytes) -> None:
-    path = origin_form(target)
-    if path is None:
+    where = split_target(target, host)
+    if where is None:
         return
+    host, path = where
     assert path.startswith(b"/")
     found = find_target(path, host, {b"chat": "chat"}, {b"chat.example": "chat"})
     if found.kind == "service":

@@ -17,7 +17,7 @@ from weft.router.proxy.exchange import Exchange
 from weft.router.rules import refusals
 from weft.router.rules.picking import Draw
 from weft.router.rules.refusals import Refusal
-from weft.router.rules.target import find_target, host_name, origin_form
+from weft.router.rules.target import find_target, host_name, split_target
 from weft.router.service import RoutedService, ServiceLoad
 from weft.router.settings import SWEEP_S, RouterSettings
 from weft.router.table import RouteTable, ServiceRoute
@@ -152,9 +152,10 @@ class Router:
     def admit(self, exchange: Exchange) -> Refusal | None:
         """Find the service of a request, or the reason to refuse it."""
         head = exchange.head
-        target = origin_form(head.target)
-        if target is None:
+        where = split_target(head.target, head.host)
+        if where is None:
             return refusals.bad_request("the request target is neither a path nor an http address")
+        head.host, target = where
         if self.settings.allowed_hosts is not None and not self._is_known_host(head.host):
             return refusals.MISDIRECTED
         guard = self.settings.guard
@@ -169,7 +170,7 @@ class Router:
         if found.kind in ("page", "models") and head.method not in (b"GET", b"HEAD"):
             return Refusal(405, "method_not_allowed", "this page is read-only")
         if found.kind == "model" and head.method != b"POST":
-            return Refusal(405, "method_not_allowed", "send a POST with a JSON body")
+            return refusals.no_service(target.partition(b"?")[0])
         return None
 
     def _is_known_host(self, host: bytes) -> bool:

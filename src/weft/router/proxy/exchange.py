@@ -6,7 +6,7 @@ import time
 from typing import TYPE_CHECKING, Final
 
 from weft.router.rules import refusals
-from weft.router.rules.model_name import BadBody, ModelScanner
+from weft.router.rules.model_name import BadBody, FormScanner, ModelScanner, find_boundary
 from weft.router.rules.refusals import Refusal
 from weft.router.rules.request_head import RequestHead
 from weft.router.rules.retry import may_send_again
@@ -53,7 +53,7 @@ class Exchange:
         self.answered = False
         self.status = 0
         self.target = Target("unknown")
-        self.scanner: ModelScanner | None = None
+        self.scanner: ModelScanner | FormScanner | None = None
         self.seen = 0
         """Pieces of the body in which the model was looked for."""
         self.service: RoutedService | None = None
@@ -131,7 +131,8 @@ class Exchange:
         if target.kind == "service":
             self._read()
         elif target.kind == "model":
-            self.scanner = ModelScanner()
+            boundary = find_boundary(head.lines)
+            self.scanner = ModelScanner() if boundary is None else FormScanner(boundary)
             self._expect_body(PEEKING)
             self._peek()
         else:
@@ -172,7 +173,7 @@ class Exchange:
                 model = scanner.feed(self.body[self.seen])
                 self.seen += 1
         except BadBody as error:
-            self.refuse(refusals.bad_request(str(error)))
+            self.refuse(refusals.no_model_in(self.target.target, str(error)))
             return
         if model is not None:
             service = self.router.models.get(model)
@@ -182,9 +183,10 @@ class Exchange:
                 self.target = self.target._replace(service=service.name)
                 self._read()
         elif self.complete:
-            self.refuse(refusals.bad_request("the body names no model"))
+            self.refuse(refusals.no_model_in(self.target.target, "the body names no model"))
         elif self.held > settings.max_peek_bytes:
-            self.refuse(refusals.bad_request(f"no model in the first {settings.max_peek_bytes:,} bytes of the body"))
+            why = f"no model in the first {settings.max_peek_bytes:,} bytes of the body"
+            self.refuse(refusals.no_model_in(self.target.target, why))
         elif self.router.held_bytes > settings.max_held_bytes:
             self.refuse(refusals.OVERLOADED)
 

@@ -1,4 +1,4 @@
-"""Finds the `model` of an OpenAI request in the first bytes of its JSON body, without parsing the rest."""
+"""Finds the `model` of an OpenAI request in the first bytes of its body, JSON or a form, without parsing the rest."""
 
 from __future__ import annotations
 
@@ -9,6 +9,13 @@ from typing import Final
 MAX_MODEL_BYTES: Final = 512
 _OUTSIDE: Final = re.compile(rb'["{}\[\]:,]')
 _INSIDE: Final = re.compile(rb'["\\]')
+MAX_PARTS: Final = 100
+MAX_PART_BYTES: Final = 2048
+"""The headers of one part, and a model's name."""
+_FORM: Final = re.compile(rb'content-type: *multipart/form-data *;[^\r]*?boundary="?([^"\s;]{1,70})', re.IGNORECASE)
+_MODEL_FIELD: Final = re.compile(
+    rb'\r\ncontent-disposition: *form-data *;[^\r]*?\bname="?model"?(?=[;\r]|$)', re.IGNORECASE
+)
 _BLANK: Final = b" \t\r\n"
 
 
@@ -111,6 +118,48 @@ class ModelScanner:
                 raise BadBody("the body names no model")
         elif mark == b"," and self._depth == 1:
             self._key, self._expects_key = None, True
+
+
+class FormScanner:
+    """Reads a form piece by piece, such as one that uploads audio, until it has seen the field `model`."""
+
+    __slots__ = ("_boundary", "_parts", "_text")
+
+    def __init__(self, boundary: bytes) -> None:
+        self._boundary = b"--" + boundary + b"\r\n"
+        self._text = bytearray()
+        """The part of the form that has yet to be read."""
+        self._parts = 0
+
+    def feed(self, data: bytes) -> str | None:
+        """Read the next piece. Return the model as soon as it is known."""
+        text = self._text
+        text += data
+        while (start := text.find(self._boundary)) >= 0:
+            del text[:start]
+            part = text[:MAX_PART_BYTES]
+            head, line_ends, rest = part.partition(b"\r\n\r\n")
+            is_model = _MODEL_FIELD.search(head) is not None
+            if not line_ends or (is_model and b"\r\n" not in rest):
+                if len(part) == MAX_PART_BYTES:
+                    raise BadBody("a part of the form has long headers, or its model has a long name")
+                return None
+            if is_model:
+                return rest.partition(b"\r\n")[0].decode("utf-8", "replace")
+            if self._parts == MAX_PARTS:
+                raise BadBody(f"no model in the first {MAX_PARTS} parts of the form")
+            self._parts += 1
+            del text[: len(head) + 4]
+        del text[: -len(self._boundary)]
+        return None
+
+
+def find_boundary(lines: list[bytes]) -> bytes | None:
+    """Return the boundary of a form from the headers of a request; None if the body is no form."""
+    for line in lines:
+        if (form := _FORM.match(line)) is not None:
+            return form[1]
+    return None
 
 
 def _unquote(text: bytes) -> str:

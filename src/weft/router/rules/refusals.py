@@ -29,11 +29,17 @@ def body_too_large(max_bytes: int) -> Refusal:
 
 def no_service(path: bytes) -> Refusal:
     shown = path[:80].decode("latin-1")
-    return Refusal(404, "no_such_service", f"no service at {shown}; GET /-/services lists the services")
+    hint = f"use /SERVICE{shown}" if shown.startswith("/v1/") else "GET /-/services lists the services"
+    return Refusal(404, "no_such_service", f"no service at {shown}; {hint}")
 
 
 def no_model(model: str) -> Refusal:
     return Refusal(404, "model_not_found", f"no service has the model {model[:80]!r}; GET /v1/models lists the models")
+
+
+def no_model_in(path: bytes, why: str) -> Refusal:
+    shown = path.partition(b"?")[0][:80].decode("latin-1")
+    return bad_request(f"{why}; a request below /v1/ names its model in the body, or its service: /SERVICE{shown}")
 
 
 def queue_full(waiting: int) -> Refusal:

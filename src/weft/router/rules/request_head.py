@@ -6,6 +6,7 @@ import re
 from typing import Final
 
 from weft.router.rules.refusals import Refusal, bad_request
+from weft.router.rules.target import HOST
 
 SPECIAL: Final = frozenset(
     (
@@ -16,7 +17,7 @@ SPECIAL: Final = frozenset(
 )  # fmt: skip
 """Headers that are not passed on as they are."""
 _REQUEST_ID: Final = re.compile(rb"[A-Za-z0-9._:/+=@-]{1,128}")
-_HOST: Final = re.compile(rb"[A-Za-z0-9._~%!$&'()*+,;=:\[\]-]*")
+_HOST: Final = re.compile(rb"%b*" % HOST)
 
 
 class RequestHead:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final, Literal, NamedTuple
 
-MODEL_PATHS: Final = frozenset((b"/v1/chat/completions", b"/v1/completions", b"/v1/embeddings"))
+MODEL_PREFIX: Final = b"/v1/"
+"""The paths of OpenAI's API: the model in the body selects the service."""
 MODEL_LIST: Final = b"/v1/models"
 OWN_PREFIX: Final = b"/-/"
 """The router's own pages."""
+HOST: Final = rb"[A-Za-z0-9._~%!$&'()*+,;=:\[\]-]"
+_ADDRESS: Final = re.compile(rb"https?://(?P<host>%b+)(?P<path>([/?].*)?)" % HOST, re.IGNORECASE | re.DOTALL)
 Kind = Literal["service", "model", "models", "page", "unknown"]
 
 
@@ -20,18 +24,17 @@ class Target(NamedTuple):
     """The part of the path that the router removed."""
 
 
-def origin_form(target: bytes) -> bytes | None:
-    """Return the path and query of a request target; None if it is neither a path nor an http address."""
+def split_target(target: bytes, host: bytes) -> tuple[bytes, bytes] | None:
+    """Return the host of a request, and its path and query; None if the target is neither a path nor an http address.
+
+    The host of an address wins over the Host header (RFC 9112, 3.2.2).
+    """
     if target[:1] == b"/":
-        return target
-    for scheme in (b"http://", b"https://"):
-        if target[: len(scheme)].lower() == scheme:
-            slash = target.find(b"/", len(scheme))
-            query = target.find(b"?", len(scheme))
-            if slash < 0 or 0 <= query < slash:
-                return b"/" + (target[query:] if query >= 0 else b"")
-            return target[slash:]
-    return b"/" if target == b"*" else None
+        return host, target
+    if address := _ADDRESS.fullmatch(target):
+        path = address["path"]
+        return address["host"], path if path[:1] == b"/" else b"/" + path
+    return (host, b"/") if target == b"*" else None
 
 
 def host_name(host: bytes) -> bytes:
@@ -51,10 +54,10 @@ def find_target(target: bytes, host: bytes, names: dict[bytes, str], hosts: dict
         rest = target[end:]
         return Target("service", service, rest if rest[:1] == b"/" else b"/" + rest, target[:end])
     path = target.partition(b"?")[0]
-    if path in MODEL_PATHS:
-        return Target("model", "", target)
     if path == MODEL_LIST or path.startswith(MODEL_LIST + b"/"):
         return Target("models", "", path)
+    if path.startswith(MODEL_PREFIX):
+        return Target("model", "", target)
     return Target("page", "", path) if path.startswith(OWN_PREFIX) else Target("unknown")
 
 
