@@ -44,12 +44,11 @@ log = logging.getLogger(__name__)
 class Executor:
     """Starts, stops and reconciles runs through the runtime, which reports the results. `fetch` gets blobs.
 
-    With `separates_users`, each run uses the account of its job's user.
+    With `min_uid`, each run uses the account of its job's user, whose number is at least that.
     """
 
-    def __init__(self, runtime: NodeRuntime, folder: AgentDir, fetch: Fetch, *, separates_users: bool = False) -> None:
-        self._runtime, self._folder, self._fetch = runtime, folder, fetch
-        self._separates_users = separates_users
+    def __init__(self, runtime: NodeRuntime, folder: AgentDir, fetch: Fetch, *, min_uid: int | None = None) -> None:
+        self._runtime, self._folder, self._fetch, self._min_uid = runtime, folder, fetch, min_uid
         self._fetching: dict[RunKey, asyncio.Task[None]] = {}
         """Runs whose source tree or standard input is being fetched."""
         self._tasks = TaskSet()
@@ -112,7 +111,7 @@ class Executor:
 
     def _account_of(self, launch: StartRun) -> Account | None:
         """Return the account that a run uses; None: the worker's. Raise InputError if its user may not run jobs."""
-        return find_account(launch.user) if self._separates_users else None
+        return None if self._min_uid is None else find_account(launch.user, self._min_uid)
 
     def _start(self, launch: StartRun, tree: str) -> None:
         try:

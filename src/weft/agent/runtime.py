@@ -85,8 +85,8 @@ class NodeSetup:
     sharing: str = "prio"
     """The rule by which training gives way on shared GPUs, one of `weft.device.layout.RULES`, perhaps with +idle."""
     engine: Callable[[Callable[[Report], None]], Engine] | None = None
-    separates_users: bool = False
-    """Runs use the accounts of their users."""
+    min_uid: int | None = None
+    """Runs use the accounts of their users, if their numbers are at least this; None: that of the worker."""
 
 
 class NodeRuntime:
@@ -110,14 +110,14 @@ class NodeRuntime:
             self._poller.held_by_others = lambda: self.ledger.held_by_others
             if setup.ledger is not None:
                 self.engine.gpu_locks = setup.ledger.arguments
-            if setup.separates_users:
+            if setup.min_uid is not None:
                 self.engine.other_gpus = lambda spec: gpus_of_others(machine.devices, spec.gpus)
         self._holdings: dict[RunKey, HeldGpus] = {}
         """The GPUs that each run holds."""
         self.woven = WovenRuns(paths.jobs)
         self.replicas = Prober(paths.jobs, listener.replica_changed)
         self._progress = ProgressSocket(
-            paths.progress, listener.progress_reported, self._owner_uid if setup.separates_users else None
+            paths.progress, listener.progress_reported, None if setup.min_uid is None else self._owner_uid
         )
         self._jobs = str(paths.jobs)
         self._tasks = TaskSet()

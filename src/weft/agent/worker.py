@@ -88,12 +88,8 @@ class Worker:
             runs=self._found,
         )
         self._runtime = NodeRuntime(machine, folder, self, setup)
-        self._executor = Executor(
-            self._runtime,
-            folder,
-            partial(fetch_blob, self._dial),
-            separates_users=setup is not None and setup.separates_users,
-        )
+        min_uid = None if setup is None else setup.min_uid
+        self._executor = Executor(self._runtime, folder, partial(fetch_blob, self._dial), min_uid=min_uid)
         self._status = NodeStatusCollector(folder, self._report_gpus)
         self._progress = ProgressQueue(folder.jobs, lambda key: key in self.agent.known)
         self._tails = LogTails(folder)
@@ -387,11 +383,10 @@ def create_worker(
     keep_runs: bool = False,
     is_pilot: bool = False,
     ends_at: float | None = None,
+    min_uid: int | None = None,
 ) -> Worker:
     """Return a worker with real processes and this machine's GPUs."""
-    setup = NodeSetup(
-        nvml, foreign, lease=folder.lease, sharing=sharing_setting(), separates_users=folder.for_all_users
-    )
+    setup = NodeSetup(nvml, foreign, lease=folder.lease, sharing=sharing_setting(), min_uid=min_uid)
     return Worker(
         machine, spec, folder, dial, setup=setup, on_event=on_event, leave_grace_s=leave_grace_s, keep_runs=keep_runs,
         is_pilot=is_pilot, ends_at=ends_at,

@@ -20,7 +20,9 @@ from weft.inputs.quantities import parse_whole_or_none
 
 MAX_FILE_BYTES: Final = 1 << 20
 MAX_HOSTS: Final = 1000
-WORKER_KEYS: Final = ("gpus", "models", "memories", "labels", "addr", "switch", "cpus", "mem", "foreign", "run-as")
+WORKER_KEYS: Final = (
+    "gpus", "models", "memories", "labels", "addr", "switch", "cpus", "mem", "foreign", "run-as", "min-uid",
+)  # fmt: skip
 """Keys passed to the worker as flags of the same names."""
 SSH_KEYS: Final = ("user", "port", "id", "weft")
 """Keys that say how to reach the machine and start the worker."""

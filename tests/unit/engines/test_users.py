@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import pwd
 import shutil
 import tempfile
 import threading
@@ -56,6 +57,14 @@ def test_only_root_runs_jobs_as_their_submitters_and_pilots_never_do(monkeypatch
 def test_root_and_unknown_users_have_no_account(name: str) -> None:
     with pytest.raises(InputError, match=r"root's rights|no account"):
         find_account(name)
+
+
+def test_accounts_of_the_system_run_no_jobs_unless_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
+    entry = pwd.struct_passwd(("backup", "x", 34, 34, "", "/", "/bin/sh"))
+    monkeypatch.setattr(pwd, "getpwnam", lambda _: entry)
+    with pytest.raises(InputError, match=r"the account has the number 34, below 1000\n.*--min-uid 34"):
+        find_account("backup")
+    assert find_account("backup", 34).uid == 34
 
 
 def test_a_filter_denies_the_devices_that_it_names() -> None:

@@ -93,6 +93,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("--run-as", choices=("submitter", "worker"), default=None,
         help="the account of jobs: that of the user who submitted them, which needs root, or that of the worker "
         "(submitter for root unless --pilot, else worker)")  # fmt: skip
+    add("--min-uid", metavar="UID", type=flags.whole_number(1), default=1000,
+        help="with --run-as submitter: the least number of an account that may run jobs (1000)")  # fmt: skip
     add("--log-stderr", action="store_true", help="also write the log, worker.log in its folder, to stderr")
     add("--kill", action="store_true", help="with --stop: also kill its jobs")
     render.add_arguments(parser)
@@ -156,6 +158,7 @@ def _work(args: argparse.Namespace, notify: Callable[[AgentDir, WorkerEvent], No
             machine, nvml, node_spec(machine, host, port, labels), folder, _dial(scheduler), foreign=args.foreign,
             on_event=report, leave_grace_s=LEAVE_GRACE_S if args.leave_grace is None else args.leave_grace,
             keep_runs=args.keep_jobs, is_pilot=args.pilot, ends_at=args.ends_at,
+            min_uid=args.min_uid if folder.for_all_users else None,
         )  # fmt: skip
         return await _serve(worker, show)
 

@@ -21,6 +21,8 @@ BAD_USER: Final = "bad-user"
 OTHER_PYTHONS: Final = ("/usr/bin/python3", "/usr/local/bin/python3")
 """Used for runs of users that cannot execute the Python of this process, for example because it is in root's home."""
 _MAX_NAME_CHARS: Final = 80
+MIN_UID: Final = 1000
+"""The least number of an account that runs jobs: smaller ones are those of the system's own services."""
 
 
 class Account(NamedTuple):
@@ -72,15 +74,19 @@ def separates_users(given: str | None, env: Mapping[str, str], *, is_pilot: bool
     return given == SUBMITTER
 
 
-def find_account(name: str) -> Account:
-    """Return the account of a user. Raise InputError if there is none, or if it is root's."""
+def find_account(name: str, min_uid: int = MIN_UID) -> Account:
+    """Return the account of a user. Raise InputError if there is none, or if it is root's or the system's."""
     try:
         found = pwd.getpwnam(name)
     except (KeyError, ValueError):
         shown = repr(name[:_MAX_NAME_CHARS])
         hint = "create the account there, or submit with the token of a user that has one"
         raise InputError(f"user {shown} has no account on this node", hint=hint) from None
-    return _account(found)
+    account = _account(found)
+    if account.uid < min_uid:
+        what = f"jobs of {account.name} do not run here: the account has the number {account.uid}, below {min_uid}"
+        raise InputError(what, hint=f"submit as another user, or start the worker with --min-uid {account.uid}")
+    return account
 
 
 def account_of(uid: int) -> Account:
