@@ -133,11 +133,20 @@ def test_runs_on_a_shared_gpu_have_pages_of_their_users(node: SharedNode) -> Non
     until(lambda: not any(os.path.exists(page) for page in pages.values()))
 
 
-def test_a_user_without_an_account_is_refused_and_so_is_root(node: SharedNode) -> None:
-    for name, why in (("nobody-knows", "has no account on this node"), ("root", "has root's rights")):
+def test_users_without_an_account_are_refused_and_so_are_root_and_accounts_of_the_system(node: SharedNode) -> None:
+    wrong = {"nobody-knows": "has no account on this node", "root": "has root's rights", "daemon": "below 1000"}
+    for name, why in wrong.items():
         job = json.loads(node.weft(name, "submit", "--json", "--chdir", "/", "--gpus", "0", "--", "id"))["ids"][0]
         shown = node.ended(name, job)
         assert (shown["why"], why in shown["detail"]) == ("bad-user", True)
+        lines = node.weft(name, "show", job).splitlines()
+        (number,) = [number for number, line in enumerate(lines) if why in line]
+        assert lines[number + 1].lstrip().startswith(("submit as", "create the account")), "the hint is a line below"
+
+
+def test_a_token_for_root_comes_with_a_warning(node: SharedNode) -> None:
+    said = node.gate.weft("auth", "token", "--port", str(node.gate.where.port), "--user", "root")
+    assert "jobs of root run only on nodes whose worker runs all jobs as itself" in said.stderr
 
 
 def test_output_files_are_opened_with_the_rights_of_the_user(node: SharedNode) -> None:

@@ -185,7 +185,8 @@ def print_pairs(pairs: Sequence[tuple[str, Cell]], color: str, *, title: str = "
     if title:
         print(_apply_colour(title, "bold", bold))
     for label, value in shown:
-        print(f"{_apply_colour(label, 'bold', bold)}{' ' * (wide - display_width(label))}{GAP}{value}")
+        lines = value.replace("\n", f"\n{' ' * wide}{GAP}")
+        print(f"{_apply_colour(label, 'bold', bold)}{' ' * (wide - display_width(label))}{GAP}{lines}")
 
 
 def redraw(texts: Sequence[str]) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from weft.cli import connection, flags, render, tables
-from weft.cli.text import escape_controls, format_time, plural
+from weft.cli.text import escape_controls, escape_lines, format_time, plural
 from weft.cli.views import figures, job_table, stages
 from weft.errors import NotFound
 from weft.wire.views.base import plain
@@ -32,6 +32,7 @@ ELSEWHERE: Final = frozenset(
 """Fields that `_pairs` prints under a label. All other fields are printed under their key."""
 
 
+ERRORS: Final = ("why", "last exit")
 TASK_RUNNER: Final = "workspace/run_task.py"
 """The program that runs a task of a workspace. The task's own command follows after --."""
 
@@ -55,8 +56,13 @@ def run(args: argparse.Namespace) -> int:
     for at, job in enumerate(found.jobs):
         if at:
             print()
-        tables.print_pairs([(label, tables.Cell(escape_controls(value))) for label, value in _pairs(job)], args.color)
+        tables.print_pairs([(label, tables.Cell(_escape(label, value))) for label, value in _pairs(job)], args.color)
     return 0
+
+
+def _escape(label: str, value: str) -> str:
+    """Escape control characters, but keep the lines of an error."""
+    return escape_lines(value) if label in ERRORS else escape_controls(value)
 
 
 def _show_services(client: Client, args: argparse.Namespace) -> bool:

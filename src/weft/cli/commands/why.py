@@ -8,7 +8,7 @@ import argparse
 from typing import TYPE_CHECKING, Final
 
 from weft.cli import connection, flags, render
-from weft.cli.text import escape_controls, format_time, plural
+from weft.cli.text import escape_controls, escape_lines, format_time, plural
 from weft.cli.views import figures, job_table
 from weft.errors import NotFound
 from weft.model.status import Reason
@@ -42,7 +42,7 @@ def run(args: argparse.Namespace) -> int:
         render.print_json(found)
         return 0
     for line in _lines(found):
-        print(escape_controls(line))
+        print(escape_lines(line).replace("\n", "\n  "))
     return 0
 
 

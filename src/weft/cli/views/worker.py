@@ -27,6 +27,8 @@ class StatusLines:
         self._shown, self._colour = not hidden, render.use_colour(color)
         self._last = ""
         self._was_connected = False
+        self._stopping = 0
+        """Runs that stop because the worker leaves."""
 
     def begin(self) -> None:
         node = self._machine.node
@@ -54,6 +56,7 @@ class StatusLines:
                 if event.runs
                 else ""
             )
+            self._stopping = event.runs
             self._print("33", "leaving", event.reason or jobs or "nothing is running")
         elif event.reason != self._last:  # report repeated errors once
             self._last = event.reason
@@ -69,7 +72,8 @@ class StatusLines:
             if runs
             else ""
         )
-        self._print("2", "ended", left or "nothing was running")
+        done = f"{plural(self._stopping, 'run')} stopped" if self._stopping else "nothing was running"
+        self._print("2", "ended", left or done)
 
     def _print(self, code: str, label: str, text: str) -> None:
         logging.getLogger("weft.worker").info("%s: %s", label, text)

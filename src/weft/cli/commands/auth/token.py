@@ -36,6 +36,8 @@ def run(args: argparse.Namespace) -> int:
     render.print_message(
         f"valid once, for {args.expires}; to join as {args.role}{owner}: weft auth join HOST:PORT TOKEN"
     )
+    if found.user == "root" and args.role == "user":
+        render.print_message("jobs of root run only on nodes whose worker runs all jobs as itself (--run-as worker)")
     if not found.token.rpartition(".")[2]:
         render.print_message(
             "valid only on this machine: the scheduler has no certificate (weft auth init creates one)"
