@@ -84,3 +84,26 @@ async def test_a_request_that_is_sent_again_waits_for_another_replica_than_the_o
         assert (await held).status == 200
         assert (await killed).status == 502
         assert [each.target for each in b.seen].count("/die") == 1
+
+
+@in_loop
+async def test_requests_wait_while_no_replica_answers_a_probe() -> None:
+    async with replicas("a") as (a,):
+        await a.stop()
+        quick = Timeouts(queue_s=0.3)
+        async with running_router(route("chat", a, timeouts=quick)) as (router, port):
+            answer = await ask(port, "POST", "/chat/", b"x")
+            assert (answer.status, answer.json()["error"]["code"]) == (503, "queue_timeout")
+            assert "no replica answers a probe: Connection refused" in answer.json()["error"]["message"]
+            assert health(router, a).failures == 1, "it is not sent again and again"
+
+
+@in_loop
+async def test_a_replica_that_has_left_the_table_is_not_probed() -> None:
+    async with replicas("a") as (a,), running_router(route("chat", a)) as (router, port):
+        asked = asyncio.create_task(ask(port, "POST", "/chat/wait"))
+        await until(lambda: a.open == 1)
+        router.apply(RouteTable((route("chat"),)))
+        await a.stop()
+        assert (await asked).status == 502
+        assert not router.services["chat"].probes

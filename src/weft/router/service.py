@@ -48,7 +48,7 @@ class RoutedService:
         self.codes: dict[int, int] = {}
         self.seconds_sum = 0.0
         self.buckets = [0] * (len(BUCKETS_S) + 1)
-        self._probes: dict[ReplicaLoad, asyncio.Task[None]] = {}
+        self.probes: dict[ReplicaLoad, asyncio.Task[None]] = {}
         self._starting = False
         self._waiting_s = 0.0
         self._waiting_since_s: float | None = None
@@ -72,7 +72,7 @@ class RoutedService:
                 self.pools[load] = ReplicaPool(self._router, load, addresses[load.name])
         for load in gone:
             self._forget_if_done(load)
-            if (probe := self._probes.pop(load, None)) is not None:
+            if (probe := self.probes.pop(load, None)) is not None:
                 probe.cancel()
         for load in list(self.dispatcher.replicas.values()):
             if load.is_drained():
@@ -110,15 +110,17 @@ class RoutedService:
     def suspect(self, replica: ReplicaLoad, error: str) -> None:
         """Send a replica no requests until it answers a probe."""
         replica.health.last_error = error
+        if replica.removed:
+            return
         self.dispatcher.suspect(replica)
-        if replica not in self._probes and not self._router.stopping:
-            self._probes[replica] = self._router.loop.create_task(self._probe(replica))
+        if replica not in self.probes and not self._router.stopping:
+            self.probes[replica] = self._router.loop.create_task(self._probe(replica))
 
     async def _probe(self, replica: ReplicaLoad) -> None:
         address = self.pools[replica].address
         while not await answers(address, self.route.health):
             await asyncio.sleep(PROBE_PAUSE_S)
-        del self._probes[replica]
+        del self.probes[replica]
         self.dispatcher.clear(replica)
         self.start_waiting()
 
@@ -140,6 +142,13 @@ class RoutedService:
         finally:
             self._starting = False
             self.note_queue()
+
+    def why_waiting(self) -> str:
+        """Return why requests wait for a replica."""
+        if self.dispatcher.has_ready():
+            return "all replicas are busy"
+        errors = [each.health.last_error for each in self.dispatcher.replicas.values() if each.health.suspect]
+        return f"no replica answers a probe: {errors[0]}" if errors else "no replica is ready"
 
     def note_queue(self) -> None:
         """Count the time in which requests wait. Called when the queue may have become empty, or no longer is."""
@@ -178,7 +187,7 @@ class RoutedService:
 
     async def close(self) -> None:
         """Close all connections."""
-        for probe in self._probes.values():
+        for probe in self.probes.values():
             probe.cancel()
         for pool in list(self.pools.values()):
             await pool.close()

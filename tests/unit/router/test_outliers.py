@@ -36,9 +36,25 @@ def test_a_good_answer_ends_a_row_of_errors() -> None:
     fail(found, a, ERRORS_IN_ROW - 1)
     a.health.note_answer(404)
     fail(found, a, ERRORS_IN_ROW - 1)
-    assert takers(found) == {"a", "b"}
+    for _ in range(ERRORS_IN_ROW):
+        a.health.note_answer(501)
+        found.judge(a, 0.0)
+    assert takers(found) == {"a", "b"}, "a client can ask for any method"
     fail(found, a, 1)
     assert takers(found) == {"b"}
+
+
+def test_requests_that_fail_together_count_once() -> None:
+    found, (a, _) = dispatcher("ab")
+    for failure in range(1, 3):
+        for _ in range(ERRORS_IN_ROW):
+            a.health.note_failure()
+            found.suspect(a)
+            found.judge(a, 0.0)
+        found.clear(a)
+        assert a.health.in_row == failure
+        assert a.health.failures == failure * ERRORS_IN_ROW
+        assert takers(found) == {"a", "b"}
 
 
 def test_each_ejection_takes_longer_and_one_error_is_enough_for_the_next() -> None:

@@ -344,7 +344,7 @@ class Exchange:
         service, phase = self.service, self.phase
         if phase == WAITING and service is not None:
             waited_s = service.route.timeouts.queue_s
-            self.refuse(self.refusal or refusals.queue_timeout(waited_s, service.dispatcher.has_ready()))
+            self.refuse(self.refusal or refusals.queue_timeout(waited_s, service.why_waiting()))
         elif phase == SENT and not self.complete and self.connection is not None and not self.connection.blocked:
             self.refuse(refusals.REQUEST_TIMEOUT)
         elif phase == SENT:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from typing import TYPE_CHECKING, Final
 
 from weft.endpoints.addresses import Address
@@ -52,7 +53,7 @@ class ReplicaPool:
         except TimeoutError:
             error = f"no connection within {self.router.settings.connect_timeout_s:g} s"
         except OSError as failure:
-            error = failure.strerror or str(failure)
+            error = os.strerror(failure.errno) if failure.errno else str(failure)
         waits = self._connecting.pop(exchange, None) is not None
         if connection is None or connection.transport is None:
             if waits:

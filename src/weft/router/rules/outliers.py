@@ -11,6 +11,8 @@ from collections.abc import Collection
 from typing import Final
 
 ERRORS_IN_ROW: Final = 5
+REQUESTS_FAULT: Final = frozenset((501, 505))
+"""Errors that say nothing about the replica: a method or a version that it does not know."""
 EJECTION_S: Final = 10.0
 """The time of the first ejection; the second takes twice as long, and so on."""
 MAX_EJECTION_S: Final = 300.0
@@ -49,13 +51,13 @@ class Health:
             self.in_row = 0
         else:
             self.errors += 1
-            self.in_row += 1
+            self.in_row += status not in REQUESTS_FAULT
             self.last_error = f"answered {status}"
 
     def note_failure(self) -> None:
-        """Count a request without a whole answer."""
+        """Count a request without a whole answer. Requests that fail together count once in the row."""
         self.failures += 1
-        self.in_row += 1
+        self.in_row += not self.suspect
 
     def eject(self, now_s: float) -> None:
         """Take the replica out for a time."""

@@ -46,8 +46,7 @@ def queue_full(waiting: int) -> Refusal:
     return Refusal(503, "queue_full", f"{waiting:,} requests wait already", RETRY_AFTER_S)
 
 
-def queue_timeout(waited_s: float, has_replicas: bool) -> Refusal:
-    why = "all replicas are busy" if has_replicas else "no replica is ready"
+def queue_timeout(waited_s: float, why: str) -> Refusal:
     return Refusal(503, "queue_timeout", f"waited {waited_s:g} s: {why}", RETRY_AFTER_S)
 
 
