@@ -68,6 +68,20 @@ def test_serve_ends_the_service_when_the_terminal_is_closed(here: Site) -> None:
     assert not json.loads(here.weft("services", "--json").stdout)["services"]
 
 
+def test_serve_does_not_start_a_scheduler_that_was_stopped(here: Site) -> None:
+    command = [sys.executable, "-m", "weft", "serve", "--name", "left", "--gpus", "0", "--", "sleep", "600"]
+    with subprocess.Popen(
+        command, env=here.env, cwd=here.root, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline().strip().endswith("/left")
+        here.weft("down", "--kill", check=True)
+        assert process.wait(60.0) == 6
+        assert process.stderr is not None
+        assert "left was undeployed meanwhile" in process.stderr.read()
+    assert (here.paths.answers(), here.paths.lock_text()) == (False, "")
+
+
 def test_a_service_of_python_is_warmed_up_called_changed_and_removed(
     here: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:

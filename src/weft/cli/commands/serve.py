@@ -11,7 +11,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from weft.cli import connection, flags, render, sigterm
-from weft.errors import InputError, Refused, WeftError
+from weft.errors import InputError, Refused, Unreachable, WeftError
 
 if TYPE_CHECKING:
     from weft.client import Client
@@ -96,12 +96,10 @@ def _name_of(command: list[str]) -> str:
 
 def _follow(client: Client, name: str) -> int:
     """Report changes of the service until it is gone or the user interrupts."""
-    from weft.client.services import find_service
-
     before = ""
     while True:
         try:
-            found = find_service(client, name)
+            found = _look(client, name)
         except WeftError as error:  # the scheduler is away; the router serves on
             state = str(error).partition("\n")[0]
         else:
@@ -112,6 +110,19 @@ def _follow(client: Client, name: str) -> int:
             before = state
             render.print_message(state)
         time.sleep(POLL_S)
+
+
+def _look(client: Client, name: str) -> ServiceView | None:
+    """Return the service, or None if it is gone. Start a scheduler that died, but not one that was stopped."""
+    from weft.client.services import find_service
+    from weft.endpoints.paths import Paths
+
+    here = client.where
+    if isinstance(here, Paths) and not here.answers() and not here.has_died():
+        if not here.lock_text():
+            return None  # it was stopped when everything had ended
+        raise Unreachable("the scheduler was stopped; weft up continues the service")
+    return find_service(client, name)
 
 
 def _state(service: ServiceView) -> str:
