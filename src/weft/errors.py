@@ -22,6 +22,8 @@ from typing import Final
 
 MAX_LISTED: Final = 40
 """Known names beyond which an error suggests only the nearest."""
+MIN_SIMILARITY: Final = 0.6
+"""The least similarity of a name, from 0 to 1, that an error suggests."""
 SUGGESTED: Final = 3
 """The number of names that a message about an unknown command or option suggests."""
 
@@ -58,17 +60,15 @@ class UnknownName(InputError):
     def __init__(
         self, kind: str, name: str, known: Iterable[str], *, where: str = "", more: str = "", suggested: int = 1
     ) -> None:
-        """`more`: how to list all names; the message then suggests only the nearest, or the `suggested` nearest. It
-        also does so for more than `MAX_LISTED` names."""
+        """`more`: how to list all names; the message then suggests at most `suggested` near names. It also does so for
+        more than `MAX_LISTED` names."""
         self.kind, self.name, self.known = kind, name, nearest(name, known)
         hint = f"known: {', '.join(self.known) or 'none'}"
-        if more and self.known:
-            hint = f"the nearest is {self.known[0]}; {more}"
-        if not more and len(self.known) > MAX_LISTED:
+        if more:
+            hint = "; ".join(filter(None, [near_words(name, self.known, suggested), more]))
+        elif len(self.known) > MAX_LISTED:
             spelled = dict.fromkeys(each.replace("-", "_") for each in self.known)  # keys may have either sign
-            hint = f"the nearest are {', '.join(list(spelled)[:SUGGESTED])}"
-        if suggested > 1 and self.known:
-            hint = f"the nearest are {', '.join(self.known[:suggested])}; {more}"
+            hint = near_words(name, spelled, SUGGESTED) or f"none of the {len(spelled)} known names is like it"
         super().__init__(f"unknown {kind} {name!r}", where=where, hint=hint)
 
 
@@ -118,6 +118,18 @@ class PlanError(WeftError):
 
 def nearest(name: str, known: Iterable[str]) -> list[str]:
     """Return the known names, most similar to `name` first."""
+    return sorted(known, key=lambda k: (-_similarity(name, k), k))
+
+
+def near_words(name: str, known: Iterable[str], most: int = 1) -> str:
+    """Return a suggestion of the names that may be meant, such as "the nearest is fifo"; empty: none is near."""
+    near = [
+        each for each in nearest(name, known) if each.startswith(name) or _similarity(name, each) >= MIN_SIMILARITY
+    ][:most]
+    return f"the nearest {'is' if len(near) == 1 else 'are'} {', '.join(near)}" if near else ""
+
+
+def _similarity(name: str, known: str) -> float:
     import difflib  # only failures need it
 
-    return sorted(known, key=lambda k: (-difflib.SequenceMatcher(None, name.lower(), k.lower()).ratio(), k))
+    return difflib.SequenceMatcher(None, name.lower(), known.lower()).ratio()

@@ -26,7 +26,10 @@ WRONG = {
     "digits of others": (["--gpus", "٣", "--", "true"], "--gpus: '٣' is not a whole number"),
     "an absurd number": (["--gpus", "9" * 400, "--", "true"], "--gpus: '999"),
     "negative": (["--retries", "-1", "--", "true"], "--retries: '-1' is not a whole number from 0"),
-    "too much GPU memory": (["--memory", "25G", "--", "true"], "it needs 1 GPU with 25,600 MB; this machine has 0"),
+    "too much GPU memory": (
+        ["--memory", "25G", "--", "true"],
+        "it needs 1 GPU with 25,600 MB; the largest of this machine has 24,576 MB",
+    ),
     "memory of others": (["--memory", "1G,2G,3G", "--", "true"], "error: memory_mb has 3 figures for 1 GPU\n"),
     "no size": (["--memory", "lots", "--", "true"], "--memory: 'lots' is not a size"),
     "too many CPUs": (["--cpus", "10000", "--", "true"], "10000 CPUs each; this machine can give 0"),

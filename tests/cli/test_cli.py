@@ -59,7 +59,7 @@ def test_version(capsys: Capture) -> None:
 
 
 def test_an_unknown_command_gets_the_nearest(capsys: Capture) -> None:
-    assert "unknown command 'simm'\n  the nearest are sim, " in fails(capsys, "simm", "demo")
+    assert "unknown command 'simm'\n  the nearest is sim; " in fails(capsys, "simm", "demo")
 
 
 def test_a_flag_before_the_command(capsys: Capture) -> None:

@@ -145,7 +145,7 @@ def test_standard_input_and_json_as_others_write_it(weft: Weft, monkeypatch: pyt
 BOMB = "a: &a [x, x]\nb: &b [*a, *a]\nc: &c [*b, *b]\ncommand: *c\n"
 WRONG = {
     "a YAML bomb": (BOMB, "tasks.yaml:1: anchors (&name) and aliases (*name) are not accepted"),
-    "an unknown key": ("command: [echo]\ngpuz: 2\n", "tasks.yaml:2: unknown key of a task 'gpuz'\n  the nearest are "),
+    "an unknown key": ("command: [echo]\ngpuz: 2\n", "tasks.yaml:2: unknown key of a task 'gpuz'\n  the nearest is"),
     "an unknown key of JSON": ('{"command": ["echo"],\n\t"gpuz": 2}', "tasks.yaml:2: unknown key of a task 'gpuz'"),
     "a key twice": ("gpus: 1\ngpus: 2\n", "tasks.yaml:2: key 'gpus' occurs twice"),
     "a key by two names": ("gpus: 1\nrequired_gpus: 2\n", "tasks.yaml:2: required_gpus: given twice"),

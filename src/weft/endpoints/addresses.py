@@ -80,6 +80,11 @@ def is_this_machine(host: str) -> bool:
     return bool(found := _resolve(host)) and all(map(_is_local_ip, found))
 
 
+def is_known_host(host: str) -> bool:
+    """Return whether the name resolves to an address."""
+    return bool(_resolve(host))
+
+
 def _is_local_ip(number: str) -> bool:
     with socket.socket(socket.AF_INET6 if ":" in number else socket.AF_INET, socket.SOCK_DGRAM) as probe:
         try:

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
-from weft.endpoints.addresses import Address, is_this_machine, resolve_local
+from weft.endpoints.addresses import Address, is_known_host, is_this_machine, resolve_local
 from weft.endpoints.paths import absolute, home_folder, make_private, server_folder_name
 from weft.endpoints.private_files import read_private, write_private
 from weft.errors import NotPermitted, Unreachable
@@ -100,6 +100,8 @@ def _find_credentials(where: Address, kind: Kind, env: Mapping[str, str]) -> Cre
             f"no token for the scheduler at {where}: another user runs it, or its state is elsewhere\n"
             f"  {_join_hint(where)}"
         )
+    if not is_known_host(where.host):
+        raise Unreachable(f"the host {where.host} is not known\n  check its name in the address {where}")
     raise NotPermitted(f"no token for the scheduler at {where}\n  {_join_hint(where)}")
 
 

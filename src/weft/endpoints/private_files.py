@@ -28,7 +28,7 @@ def read_private(path: StrPath) -> bytes:
         if not stat.S_ISREG(found.st_mode) or found.st_uid != os.getuid():
             raise WeftError(f"{path} is not a file that you own\n  remove it")
         if found.st_mode & 0o077:
-            raise WeftError(f"other users may read {path}\n  run chmod 600 on it, and consider asking for a new token")
+            raise WeftError(f"other users may read {path}\n  run chmod 600 on it, and replace the secrets in it")
         return file.read(MAX_PRIVATE_BYTES)
 
 

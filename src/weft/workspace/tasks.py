@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from weft.errors import InputError, nearest
+from weft.errors import InputError, near_words
 from weft.inputs.quantities import parse_whole_or_none
 from weft.workspace.config import Config
 from weft.workspace.task.verdict import MARKER
@@ -81,10 +81,8 @@ def chosen_tasks(config: Config, names: str, gpus: str = "") -> list[Task]:
     if missing:
         folder = config.path("config_dir")
         known = [path.name for path in folder.iterdir() if path.is_file()] if folder.is_dir() else []
-        near = f"; the nearest to {missing[0]} is {nearest(missing[0], known)[0]}" if known else ""
-        raise InputError(
-            f"there is no config {', '.join(missing)}", hint=f"looked in {folder}{near}; nothing was started"
-        )
+        places = filter(None, [f"looked in {folder}", near_words(missing[0], known), "nothing was started"])
+        raise InputError(f"there is no config {', '.join(missing)}", hint="; ".join(places))
     paths = [path for path in found if path is not None]
     return _named_tasks(config, paths, pins + [None] * (len(words) - len(pins)))
 

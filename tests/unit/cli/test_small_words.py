@@ -17,12 +17,19 @@ from weft.wire.views.jobs import JobDetailView
 from weft.wire.views.nodes import BlockView, GpuView
 
 
-@pytest.mark.parametrize("words", [["run", "--gpsu", "1"], ["qeue"]])
-def test_the_hint_about_an_unknown_word_suggests_three(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        (["run", "--gpsu", "1"], "  the nearest are --gpus, --"),
+        (["qeue"], "  the nearest are queue, "),
+        (["xyzzy"], "  see weft --help"),
+    ],
+)
+def test_the_hint_about_an_unknown_word_suggests_near_ones(
+    words: list[str], hint: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(words) == 2
-    hint = capsys.readouterr().err.splitlines()[1]
-    assert hint.startswith("  the nearest are ")
-    assert hint.partition(";")[0].count(",") == 2
+    assert capsys.readouterr().err.splitlines()[1].startswith(hint)
 
 
 def test_an_interrupt_is_no_error(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

@@ -133,7 +133,9 @@ def test_the_owner_of_a_server_needs_no_token_at_any_address_of_this_machine(
     folder = server_folder(7, env)
     folder.mkdir(parents=True)
     write_private(folder / "token", b"weft.a.b")
-    monkeypatch.setattr(addresses, "_resolve", lambda host: {"here": ["127.0.0.2"], "there": ["192.0.2.7"]}[host])
+    monkeypatch.setattr(
+        addresses, "_resolve", lambda host: {"here": ["127.0.0.2"], "there": ["192.0.2.7"]}.get(host, [])
+    )
     monkeypatch.setattr(addresses, "is_loopback", lambda _: False)
     with pytest.raises(NotPermitted):
         find_credentials(Address("here", 7), "user", env)  # it has no certificate: nothing is said to it in clear
@@ -141,6 +143,8 @@ def test_the_owner_of_a_server_needs_no_token_at_any_address_of_this_machine(
     assert find_credentials(Address("here", 7), "user", env) == Credentials("weft.a.b", b"CA")
     with pytest.raises(NotPermitted):
         find_credentials(Address("there", 7), "user", env)
+    with pytest.raises(Unreachable, match="the host mistyped is not known"):
+        find_credentials(Address("mistyped", 7), "user", env)
 
 
 def test_the_token_of_a_server_here_is_not_for_other_machines(env: dict[str, str]) -> None:

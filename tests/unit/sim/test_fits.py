@@ -35,11 +35,11 @@ CASES: dict[str, tuple[Job, str]] = {
     "memory by rank, in any order": (Job("a", gpus=4, memory_mb=PerRank(16000, 40000, 1, 40000)), ""),
     "memory of one rank too large": (
         Job("a", gpus=2, memory_mb=PerRank(1, 40001)),
-        "needs 1 GPU with 40,001 MB; the cluster has 0",
+        "needs 1 GPU with 40,001 MB; the largest of the cluster has 40,000 MB",
     ),
     "memory of a model": (
         Job("a", gpus=1, memory_mb=PerRank(20000), where=Where(gpu_model="T4")),
-        "needs 1 GPU of model T4 with 20,000 MB; the cluster has 0",
+        "needs 1 GPU of model T4 with 20,000 MB; the largest of the cluster has 16,000 MB",
     ),
 }
 

@@ -51,7 +51,7 @@ def test_chosen_ones_with_gpus(config: Config) -> None:
     for names, gpus, says in [
         ("a.yml,a.yml", "", "named twice"), (" , ", "", "no config is named"), ("a.yml", "0,1", "2 GPUs for 1 config"),
         ("a.yml", "x", "'x' is not the number of a GPU"), ("a.yml", "-1", "'-1' is not"),
-        ("x.yml,a.yml,y.yml", "", "no config x.yml, y.yml"), ("a", "", r"the nearest to a is a\.yml"),
+        ("x.yml,a.yml,y.yml", "", "no config x.yml, y.yml"), ("a", "", r"the nearest is a\.yml"),
         ("a.yml,b.yml", "0,,1", "item 2 of '0,,1' is empty"), ("a.yml,,b.yml", "", "item 2 of"),
     ]:  # fmt: skip
         with pytest.raises(InputError, match=says):

@@ -45,7 +45,8 @@ class Feasible:
         for rank, (need, largest) in enumerate(zip(needs, islice(have, gpus), strict=False)):
             if need > largest:
                 wanted = sum(other >= need for other in needs)
-                return f"needs {_gpus(wanted)}{kind} with {need:,} MB; the cluster has {rank:,}"
+                found = f"the cluster has {rank:,}" if rank else f"the largest of the cluster has {largest:,} MB"
+                return f"needs {_gpus(wanted)}{kind} with {need:,} MB; {found}"
         return ""
 
     def _judge_hosts(self, shape: Shape) -> str:
