@@ -6,18 +6,22 @@ the module imports no more of Weft than it needs to be found.
 
 from __future__ import annotations
 
+import copy
 import json
 import logging
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from hydra import version
 from hydra.core.config_store import ConfigStore
-from hydra.core.utils import JobReturn, JobStatus, configure_log, filter_overrides, setup_globals
+from hydra.core.hydra_config import HydraConfig
+from hydra.core.utils import JobReturn, JobRuntime, JobStatus, configure_log, filter_overrides, setup_globals
 from hydra.plugins.launcher import Launcher
 from hydra.types import HydraContext, TaskFunction
-from omegaconf import DictConfig, OmegaConf, open_dict
+from omegaconf import DictConfig, OmegaConf, open_dict, read_write
 
 if TYPE_CHECKING:
     from weft.client.api import JobHandle
@@ -66,8 +70,9 @@ class WeftLauncher(Launcher):
         if not self._sweep:
             known = connection(scheduler_address(self._scheduler)).sweeps().sweeps
             self._sweep = new_sweep_name(sys.argv[:1], [each.sweep for each in known])
-        returns = [self._prepare(initial_job_idx + at, list(each)) for at, each in enumerate(job_overrides)]
-        jobs = [self._job(initial_job_idx + at, found) for at, found in enumerate(returns)]
+        numbered = list(enumerate(map(list, job_overrides), start=initial_job_idx))
+        returns = [self._prepare(index, overrides) for index, overrides in numbered]
+        jobs = [self._job(index, overrides, made) for (index, overrides), made in zip(numbered, returns, strict=True)]
         handles = submit_many(jobs, scheduler=self._scheduler)
         log.info(f"Weft runs {len(handles)} jobs: weft sweep results {self._sweep}")
         for handle, found in zip(handles, returns, strict=True):
@@ -75,28 +80,49 @@ class WeftLauncher(Launcher):
         return returns
 
     def _prepare(self, index: int, overrides: list[str]) -> JobReturn:
+        """Return what is known of a job before it runs, as `hydra.core.utils.run_job` finds it."""
+        log.info(f"\t#{index} : {' '.join(filter_overrides(overrides))}")
         config = self._context.config_loader.load_sweep_config(self._config, overrides)
+        task_config, hydra_config, known = copy.deepcopy(config), HydraConfig.instance(), HydraConfig.instance().cfg
+        with read_write(task_config), open_dict(task_config):
+            del task_config["hydra"]
         with open_dict(config):
             config.hydra.job.id = config.hydra.job.num = index
-        folder = Path(str(config.hydra.sweep.dir)) / str(config.hydra.sweep.subdir)
-        log.info(f"\t#{index} : {' '.join(filter_overrides(overrides))}")
-        return JobReturn(overrides=overrides, working_dir=str(folder.absolute()), task_name=config.hydra.job.name)
+        try:
+            hydra_config.set_config(config)  # its resolvers read the job's number there
+            folder = os.path.abspath(os.path.join(str(config.hydra.sweep.dir), str(config.hydra.sweep.subdir)))
+            with read_write(config.hydra.runtime), open_dict(config.hydra.runtime):
+                config.hydra.runtime.output_dir = folder
+            hydra_config.set_config(config)
+            hydra = copy.deepcopy(hydra_config.cfg)
+        finally:
+            hydra_config.cfg = known
+        chdir = config.hydra.job.chdir
+        moves = not version.base_at_least("1.2") if chdir is None else chdir
+        task = OmegaConf.to_container(config.hydra.overrides.task)
+        name = JobRuntime.instance().get("name")
+        return JobReturn(task, task_config, hydra, folder if moves else os.getcwd(), name)
 
-    def _job(self, index: int, found: JobReturn) -> dict[str, Any]:
+    def _job(self, index: int, overrides: Sequence[str], made: JobReturn) -> dict[str, Any]:
         """Return the job that runs the script with these overrides."""
-        folder = Path(str(found.working_dir))
-        shared = [each for each in self._config.hydra.overrides.hydra if not each.startswith(NOT_PASSED_ON)]
-        overrides = [each for each in found.overrides or () if not each.startswith(NOT_PASSED_ON)]
+        folder = _folder(made)
+        shared = OmegaConf.to_container(self._config.hydra.overrides.hydra, resolve=False)  # they may name the job
+        passed_on = [each for each in (*overrides, *shared) if not each.startswith(NOT_PASSED_ON)]
         own = [
-            "hydra.mode=RUN", f"hydra.run.dir={_quoted(folder)}", f"hydra.job.num={index}",
+            "hydra.mode=RUN", f"hydra.run.dir={_quoted(folder)}", f"hydra.job.num={index}", f"hydra.job.id={index}",
             f"++hydra.callbacks.weft={{_target_: weft.adapters.hydra_return.KeepReturnValue, "
             f"path: {_quoted(folder / RETURN_FILE)}}}",
         ]  # fmt: skip
         return {
-            "command": [sys.executable, *_script(), *_config_flags(), *overrides, *shared, *own],
+            "command": [sys.executable, *_script(), *_config_flags(), *passed_on, *own],
             "name": f"{self._sweep}-{index}", "group": self._sweep, "params": _params(filter_overrides(overrides)),
             **self._keys, "sweep": self._sweep,
         }  # fmt: skip
+
+
+def _folder(made: JobReturn) -> Path:
+    """Return the folder of a job's files."""
+    return Path(made.hydra_cfg.hydra.runtime.output_dir)
 
 
 def _quoted(path: Path) -> str:
@@ -132,7 +158,7 @@ def _params(overrides: Sequence[str]) -> dict[str, str]:
 
 def _finish(found: JobReturn, handle: JobHandle) -> None:
     code = handle.wait()
-    file = Path(str(found.working_dir)) / RETURN_FILE
+    file = _folder(found) / RETURN_FILE
     if code == 0 and file.exists():
         found.status = JobStatus.COMPLETED
         found.return_value = json.loads(file.read_text())
