@@ -36,6 +36,24 @@ if __name__ == "__main__":
     main()
 """
 
+RETURNS = """
+import json, os
+from omegaconf import OmegaConf
+from hydra._internal.hydra import Hydra
+
+def multirun(self, *args, launch=Hydra.multirun, **kwargs):
+    (returns,) = launch(self, *args, **kwargs)
+    json.dump([{
+        "cfg": OmegaConf.to_container(made.cfg), "overrides": made.overrides, "status": made.status.name,
+        "value": made.return_value, "task": made.task_name, "at": os.path.abspath(made.working_dir),
+        "job": [made.hydra_cfg.hydra.job[key] for key in ("name", "id", "num", "override_dirname")],
+        "folder": made.hydra_cfg.hydra.runtime.output_dir,
+    } for made in returns], open("returns.json", "w"))
+
+Hydra.multirun = multirun
+"""
+"""Writes what a launcher returns into a file."""
+
 JOBS = """
 import weft
 from weft import train as inside
@@ -102,6 +120,19 @@ def test_hydra_runs_each_job_of_a_multirun_with_weft(here: Site) -> None:
     assert "ValueError: too bad" in failed.stderr
 
 
+def test_hydra_gets_of_a_job_what_its_own_launcher_returns(here: Site) -> None:
+    pytest.importorskip("hydra")
+    (here.root / "app.py").write_text(RETURNS + HYDRA)
+    words = ("+lr2=1", "hydra.job.chdir=true", "hydra.sweep.dir=w", "hydra.sweep.subdir=run_${hydra.job.num}")
+    returned = []
+    for launcher in (("hydra/launcher=weft", "hydra.launcher.gpus=0"), ("hydra/launcher=basic",)):
+        done = run(here, "app.py", "-m", *launcher, *words)
+        assert done.returncode == 0, done.stderr
+        returned.append(json.loads((here.root / "returns.json").read_text()))
+    assert returned[0] == returned[1]
+    assert [made["folder"] for made in returned[0]] == [str(here.root / "w/run_0")]
+
+
 def test_submitit_runs_any_function(here: Site) -> None:
     submitit = pytest.importorskip("submitit")
     executor = submitit.AutoExecutor(folder=here.root / "jobs" / "%j", cluster="weft")
@@ -112,6 +143,10 @@ def test_submitit_runs_any_function(here: Site) -> None:
     assert jobs[0].state == "COMPLETED"
     shown = jobs[0].handle.show()
     assert (shown["name"], shown["priority"], shown["ram_mb"]) == ("sum", 2, 1024)
+    assert shown["spec"]["signal"] == "USR2@90"
+    executor.update_parameters(weft_signal="USR1", weft_signal_delay_s=30)
+    handled = executor.submit(lambda: __import__("signal").getsignal(10).__name__)
+    assert (handled.result(), handled.handle.show()["spec"]["signal"]) == ("checkpoint_and_try_requeue", "USR1@30")
     failing = executor.submit(divmod, 1, 0)
     with pytest.raises(submitit.core.utils.FailedJobError, match="ZeroDivisionError"):
         failing.result()

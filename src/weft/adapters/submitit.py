@@ -20,14 +20,18 @@ from submitit.core.utils import DelayedSubmission, JobPaths
 from weft.client.api import JobHandle, connection, submit_many
 from weft.endpoints.config import scheduler_address
 from weft.errors import InputError
+from weft.inputs.quantities import normalize_signal
 from weft.jobspec.fields import READABLE
 from weft.model.status import ENDED
 from weft.train.stopping import EXIT_CHECKPOINTED
 
-SIGNAL: Final = "USR2@90"
-"""The signal on which submitit saves a function that has a method `checkpoint`, and its seconds before a time limit."""
+SIGNAL_DELAY_S: Final = 90
+"""The seconds before a time limit at which submitit saves a function that has a method `checkpoint`."""
 MB_PER_GB: Final = 1024
-OWN: Final = frozenset({"name", "gpus", "cpus", "time", "mem", "nodes", "tasks", "scheduler", "memory"})
+SIGNAL_VARIABLE: Final = "SUBMITIT_PREEMPT_SIGNAL"
+"""Tells submitit in the job which signal to expect."""
+OWN: Final = frozenset({"nodes", "tasks", "scheduler", "signal_delay_s"})
+"""Parameters that are no keys of `weft.submit`."""
 STATES: Final = {"done": "COMPLETED", "failed": "FAILED", "cancelled": "CANCELLED", "running": "RUNNING",
                  "starting": "RUNNING", "stopping": "COMPLETING"}  # fmt: skip
 """Statuses in the words of Slurm, which submitit uses. Others are PENDING."""
@@ -98,7 +102,7 @@ class WeftExecutor(Executor):
 
     @classmethod
     def _valid_parameters(cls) -> set[str]:
-        return {*OWN, *READABLE} - {"command", "array", "output", "error", "chdir", "hold", "signal"}
+        return {*OWN, *READABLE} - {"command", "array", "output", "error", "chdir", "hold"}
 
     def _convert_parameters(self, params: dict[str, Any]) -> dict[str, Any]:
         found: dict[str, Any] = super()._convert_parameters(params)
@@ -119,9 +123,12 @@ class WeftExecutor(Executor):
         """Write the functions into files, submit jobs that call them, and name the files after the jobs."""
         folder = JobPaths.get_first_id_independent_folder(self.folder)
         folder.mkdir(parents=True, exist_ok=True)
-        keys = {key: value for key, value in self.parameters.items() if key not in ("nodes", "tasks", "scheduler")}
+        keys = {key: value for key, value in self.parameters.items() if key not in OWN}
         scheduler, minutes = self.parameters.get("scheduler", ""), keys.get("time")
-        keys |= {"signal": SIGNAL} if minutes else {"signal": SIGNAL.partition("@")[0]}
+        name, _, delay_s = str(keys.get("signal") or JobEnvironment.USR_SIG).partition("@")
+        delay_s = self.parameters.get("signal_delay_s", delay_s or SIGNAL_DELAY_S)
+        keys["signal"] = normalize_signal(f"{name}@{delay_s}")
+        awaited = keys["signal"].partition("@")[0].removeprefix("B:")
         pickles = []
         for delayed in delayed_submissions:
             delayed.set_timeout(int(minutes or 0) or MAX_MINUTES, self.max_num_timeout)
@@ -129,7 +136,8 @@ class WeftExecutor(Executor):
             delayed.dump(pickles[-1])
         shared = {
             "command": [sys.executable, "-u", "-m", "submitit.core._submit", str(self.folder)], "name": "submitit",
-            **keys, "env": {**keys.get("env", {}), "SUBMITIT_EXECUTOR": "weft"}, "chdir": Path.cwd(), "hold": True,
+            **keys, "env": {**keys.get("env", {}), "SUBMITIT_EXECUTOR": "weft", SIGNAL_VARIABLE: awaited},
+            "chdir": Path.cwd(), "hold": True,
             "output": str(self.folder / "%j_0_log.out"), "error": str(self.folder / "%j_0_log.err"),
         }  # fmt: skip
         handles = submit_many([shared] * len(pickles), scheduler=scheduler or None)
