@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 import support.served_program
+from support.listeners import pid_of_listener
 from support.live_cluster import Cluster, cluster
 from support.local_scheduler import until
 from support.secured_cluster import gate
@@ -44,6 +45,33 @@ def here() -> Iterator[Cluster]:
 def service(here: Cluster) -> dict[str, Any]:
     (found,) = here.json("services")["services"]
     return dict(found)
+
+
+def test_replicas_of_a_dead_machine_get_substitutes_long_before_its_jobs_do(here: Cluster) -> None:
+    (here.root / "chat.yaml").write_text(FILE.replace("min: 0, max: 4", "min: 2, max: 2"))
+    url = here.weft("deploy", str(here.root / "chat.yaml"), "--wait").strip() + "/x"
+    node = service(here)["replicas"][0]["gpus"].partition("[")[0]
+    victims = [each for each in service(here)["replicas"] if each["gpus"].startswith(node)]
+    job = here.submit("sleep", "600", flags=("--gpus", "0", "--node", node))
+    until(lambda: here.json("show", job)["jobs"][0]["status"] == "running")
+    here.kill9(node)
+    for each in victims:
+        os.kill(pid_of_listener(int(each["address"].rpartition(":")[2])), signal.SIGKILL)
+    wanted = sorted([(node, "unreachable")] * len(victims) + [("n2" if node == "n1" else "n1", "ready")] * 2)
+
+    def places() -> list[tuple[str, str]]:
+        return sorted((each["gpus"].partition("[")[0], each["status"]) for each in service(here)["replicas"])
+
+    until(lambda: places() == wanted, 40.0)
+    assert f"{len(victims)} unreachable" in here.weft("why", "chat")
+    assert get(url).startswith("chat.")
+    here.work(node)
+    until(lambda: [each["status"] for each in service(here)["replicas"]] == ["ready", "ready"])
+    shown = here.json("show", job)["jobs"][0]
+    assert (shown["status"], shown["run"]) == ("running", 1), "its run was never doubled"
+    here.weft("cancel", job)
+    here.weft("undeploy", "chat", "--now")
+    until(lambda: not here.json("services")["services"])
 
 
 def test_a_service_on_two_nodes_survives_the_loss_of_one(here: Cluster) -> None:

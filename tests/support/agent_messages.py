@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 
 from support.builders import Rig
 from weft.model import Event, Fact, Job, Submitted
@@ -104,9 +104,9 @@ class Room:
     def gone(self, conn: int) -> list[str]:
         return self._done(*self.registry.disconnect(conn, self.now))
 
-    def later(self, seconds: float) -> list[str]:
+    def later(self, seconds: float, ejected: Container[str] = ()) -> list[str]:
         self.now += seconds
-        return self._done(*self.registry.tick(self.now))
+        return self._done(*self.registry.tick(self.now, ejected))
 
     def submit(self, name: str = "1", gpus: int = 1, **rest: object) -> list[str]:
         return self._done([Submitted(self.now, Job(name, gpus, **rest))], [])  # type: ignore[arg-type]

@@ -55,6 +55,8 @@ class Reason(StrEnum):
     # ---- a GPU or a node
     NODE_SILENT = "ReqNodeNotAvail"
     """The agent of the node sends no heartbeats."""
+    NODE_UNREACHABLE = "NodeUnreachable"
+    """The agent of the node is silent, and its replicas get substitutes."""
     GPU_VANISHED = "ReqNodeNotAvail"
     """The driver no longer lists the GPU."""
     DRAINED = "Drained"

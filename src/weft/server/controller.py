@@ -88,12 +88,12 @@ class Controller:
             lambda job, run: unsent_report(paths.jobs, job, run),
         )  # fmt: skip
         self.weaves = WeaveMonitor(lambda: self._weave_pace)
-        ports = self.ports = build(
-            Host(
-                self.loop, lambda: self.scheduler.state, paths, settings, self.progress.receive, self.journal.name,
-                self.weaves, lambda: self.weave_order, self.files, *((led.blobs, led.epoch) if led is not None else ()),
-            )
+        host = Host(
+            self.loop, lambda: self.scheduler.state, paths, settings, self.progress.receive, self.journal.name,
+            self.weaves, lambda: self.weave_order, self.files, None if led is None else led.blobs,
+            0 if led is None else led.epoch, lambda: self.services.ejected(),
         )  # fmt: skip
+        ports = self.ports = build(host)
         self.backend, self.inventory, self.run_logs = ports.backend, ports.inventory, ports.logs
         self.notifications = Notifications(paths.state, lambda: self.scheduler.state, self.files, self._format_place)
         self.loop.on_facts.append(self.notifications.record)

@@ -44,6 +44,8 @@ class Settings:
     """Seconds between two plans; 0: plan at every event, or as the policy asks."""
     lease_s: float = 600.0
     """In a cluster: seconds without contact after which the jobs of a node run elsewhere."""
+    replica_lease_s: float = 10.0
+    """In a cluster: seconds without contact after which replicas of a node get substitutes; at least two heartbeats."""
     margin_s: float = 0.0
     """In a cluster: seconds that shims have to end runs after the lease; 0: a default that suits busy machines."""
     max_gpus_per_user: int = 0

@@ -18,6 +18,7 @@ from weft.core.state.state import State
 from weft.errors import UnknownName
 from weft.model import (
     Cancelled,
+    Cordoned,
     Decision,
     Deployed,
     DrainReplica,
@@ -25,6 +26,7 @@ from weft.model import (
     Exited,
     Fact,
     Job,
+    NodeLost,
     Ready,
     ReplicaDrained,
     RolledBack,
@@ -32,10 +34,12 @@ from weft.model import (
     Service,
     Share,
     Timeouts,
+    Uncordoned,
     Undeployed,
     Unready,
     Wake,
 )
+from weft.model.status import Reason
 
 
 def chat(replicas: int = 2, version: int = 1, **template: object) -> Service:
@@ -432,6 +436,55 @@ def test_the_reason_of_a_number_goes_with_the_bounds_that_it_was_about() -> None
     rig.scheduler.resize(rig.now, "chat", 3, "a request waits")
     rig.deploy(replace(chat(3), scale=ScaleRule(min_replicas=3, max_replicas=3)))
     assert explain_service(rig.scheduler, "chat").lines()[0].endswith("3 replicas wanted")
+
+
+def silent(node: str, *, heard: bool = False) -> list[Cordoned | Uncordoned]:
+    """Return the events of a node that is silent for longer than the lease of its replicas, or that reports again."""
+    whys = (Reason.NODE_SILENT, Reason.NODE_UNREACHABLE)
+    return [Uncordoned(0.0, node, why) if heard else Cordoned(0.0, node, why) for why in whys]
+
+
+def on_two_nodes() -> Serving:
+    """A service with two replicas on n0, next to training, and a free node."""
+    rig = Serving("fifo", grid(2, 3))
+    rig.submit(Job("train", 1))
+    rig.deploy(chat(2))
+    rig.ready("chat.0", "chat.1")
+    assert {slots[0][0] for slots in rig.active.values()} == {"n0"}
+    return rig
+
+
+def test_replicas_of_a_silent_node_get_substitutes_at_once_and_keep_their_gpus() -> None:
+    rig = on_two_nodes()
+    held = rig.active
+    assert starts(rig.tell(*silent("n0"))) == {"chat.2": (("n1", (0,)),), "chat.3": (("n1", (1,)),)}
+    assert {job: rig.active[job] for job in held} == held, "no run is stopped, none is doubled"
+    assert rig.serving == []
+    rig.ready("chat.2", "chat.3")
+    assert rig.serving == ["chat.2", "chat.3"]
+    assert summed_up_again(rig) == list(summed_up(rig.state))
+    assert drains(rig.tell(*silent("n0", heard=True))) == ["chat.2", "chat.3"], "those that were there first stay"
+    assert rig.serving == ["chat.0", "chat.1"]
+    check(rig.state)
+
+
+def test_replicas_of_a_lost_node_are_surplus() -> None:
+    rig = on_two_nodes()
+    rig.tell(*silent("n0"))
+    rig.ready("chat.2", "chat.3")
+    assert ends(rig.tell(NodeLost(rig.now, "n0"))) == ["chat.0", "chat.1"]
+    assert (rig.job("train").status, rig.serving) == ("starting", ["chat.2", "chat.3"])
+    check(rig.state)
+
+
+def test_an_unreachable_replica_of_a_version_that_is_gone_answers_no_more() -> None:
+    rig = on_two_nodes()
+    rig.tell(*silent("n0"))
+    rig.ready("chat.2", "chat.3")
+    assert drains(rig.deploy(chat(2, version=2))) == ["chat.0", "chat.1"]
+    assert rig.serving == ["chat.2", "chat.3"]
+    rig.tell(Undeployed(rig.now, "chat"))
+    assert {"chat.0", "chat.1"} <= stops(rig.later(31)).keys(), "they stop when their node reports"
 
 
 def test_a_waiting_replica_is_explained_by_the_replicas_ahead_of_it() -> None:

@@ -8,8 +8,9 @@ from weft.core.state.job import JobState
 from weft.core.state.state import FOLDS
 from weft.model import FACTS, JobSnapshot
 
-DERIVED = {"id", "gpus", "shape", "wanted_share", "allocation", "place"}
-"""Fields that a restored job gets from its `job`, from `allocated_mb` and `share`, and from its place in the order."""
+DERIVED = {"id", "gpus", "shape", "wanted_share", "allocation", "place", "unreachable"}
+"""Fields that a restored job gets from its `job`, from `allocated_mb` and `share`, from its place in the order and from
+the nodes that are cordoned as unreachable."""
 OF_THE_SNAPSHOT = {"at", "allocated_mb", "usage"}
 """Fields that only the snapshot has: its time, the memory of the allocation, and the figures so far."""
 

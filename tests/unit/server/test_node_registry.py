@@ -10,16 +10,19 @@ from weft.model import (
     Blocked,
     Cancelled,
     Cordoned,
+    Deployed,
     Exited,
     Job,
     Measured,
     NodeJoined,
     NodeLost,
+    Service,
     Started,
     Submitted,
     Unblocked,
     Uncordoned,
 )
+from weft.model.status import Reason
 from weft.server.nodes.outbox import Send
 from weft.server.nodes.registry import NodeRegistry
 from weft.wire.messages import (
@@ -438,3 +441,69 @@ def test_the_order_of_a_later_run_brings_the_checkpoint_of_an_earlier_one() -> N
             if isinstance(reply, Send) and reply.message.HasField("start")
         ]
     assert orders == ["", "of 1"]
+
+
+# ---- replicas of silent nodes
+
+
+def served() -> Room:
+    """A node with a replica, and a registry that has been up for a while."""
+    made = Room()
+    made.say(1, hello())
+    made.tell(Deployed(made.now, Service("a", Job("a"))))
+    made.say(1, news("a.0/1 started"))
+    for _ in range(20):
+        made.later(1.0)
+        made.heartbeat(1, "a.0/1 started")
+    return made
+
+
+def unreachable(room: Room) -> bool:
+    return ("n0", Reason.NODE_UNREACHABLE) in room.rig.state.closed
+
+
+def test_a_silent_node_is_unreachable_after_the_lease_of_its_replicas_until_it_reports() -> None:
+    room = served()
+    for silent_s in range(1, 12):
+        room.later(1.0)
+        assert unreachable(room) is (silent_s >= 10)
+    assert room.rig.job("a.0").unreachable
+    room.heartbeat(1, "a.0/1 started")
+    assert not unreachable(room)
+    assert not room.rig.job("a.0").unreachable
+
+
+def test_a_silent_agent_whose_replica_fails_at_all_routers_is_unreachable_at_once() -> None:
+    room = served()
+    room.later(1.0, ejected={"a.0"})
+    assert not unreachable(room), "a failing replica alone: its agent will say more"
+    room.gone(1)
+    room.later(1.0)
+    assert not unreachable(room)
+    room.later(1.0, ejected={"a.0"})
+    assert unreachable(room)
+
+
+def test_a_server_that_starts_or_stood_still_gives_agents_time_to_report() -> None:
+    room = served()
+    room.later(60.0)
+    assert not unreachable(room), "it could not hear them"
+    room.restart()
+    for silent_s in range(12):
+        room.later(1.0)
+        assert not unreachable(room), silent_s
+    room.later(1.0)
+    assert unreachable(room)
+    twin = room.registry
+    room.restart()
+    room.say(2, hello(None, "a.0/1 started", at=2))
+    assert not unreachable(room)
+    assert room.registry is not twin
+
+
+def test_a_silent_node_without_replicas_is_not_unreachable() -> None:
+    room = busy()
+    room.gone(1)
+    for _ in range(20):
+        room.later(1.0)
+    assert not unreachable(room)

@@ -67,3 +67,15 @@ def test_a_server_that_stood_still_hears_its_routers_again_first() -> None:
     for second in range(61, 75):
         one.report("r", [], float(second))
         assert one.drained([RUN], float(second)) == []
+
+
+def test_a_replica_is_ejected_once_all_routers_that_follow_say_so() -> None:
+    two = routers("r", "s")
+    assert two.ejected() == frozenset()
+    two.report("r", [], 1.0, ["a", "b"])
+    assert two.ejected() == frozenset(), "the other one may reach it"
+    two.report("s", [], 1.0, ["b", "c"])
+    assert two.ejected() == {"b"}
+    two.report("r", [], ROUTER_TIMEOUT_S + 2.0, ["a"])
+    two.drained([], ROUTER_TIMEOUT_S + 2.0)
+    assert two.ejected() == {"a"}, "the other one follows no more"

@@ -59,6 +59,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="schedule in rounds of S seconds; 0: at every event",
     )
     add("--lease", metavar="S", type=float, help="how long a worker may be disconnected before its jobs are lost (600)")
+    add("--replica-lease", metavar="S", type=float, help="how long before its replicas get substitutes (10)")
     add(
         "--router",
         metavar="ADDR",
@@ -212,11 +213,13 @@ def _peers(args: argparse.Namespace) -> tuple[Address, ...]:
 
 
 def _given(args: argparse.Namespace) -> dict[str, object]:
-    if args.lease is not None and not 1.0 <= args.lease <= MAX_LEASE_S:
-        raise InputError(f"--lease: {args.lease:g} s is out of range", hint=f"give 1 to {MAX_LEASE_S:,.0f} s")
+    for flag, lease_s in (("--lease", args.lease), ("--replica-lease", args.replica_lease)):
+        if lease_s is not None and not 1.0 <= lease_s <= MAX_LEASE_S:
+            raise InputError(f"{flag}: {lease_s:g} s is out of range", hint=f"give 1 to {MAX_LEASE_S:,.0f} s")
     return {
         "policy": args.policy, "placement": args.placement, "interval_s": args.schedule_interval,
-        "lease_s": args.lease, "min_run_s": args.min_run, "max_preemptions": args.max_preemptions,
+        "lease_s": args.lease, "replica_lease_s": args.replica_lease,
+        "min_run_s": args.min_run, "max_preemptions": args.max_preemptions,
         "max_gpus_per_user": args.max_gpus_per_user,
         "max_queued_per_user": args.max_queued_per_user, "max_cpu_per_user": args.max_cpu_per_user,
     }  # fmt: skip

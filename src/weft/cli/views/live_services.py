@@ -69,7 +69,8 @@ def explain_lines(service: ServiceView) -> list[str]:
     status = [replica.status for replica in service.replicas]
     why = f" ({service.why})" if service.why else ""
     lines = [f"service {service.name}: {plural(service.wanted, 'replica')} wanted{why}"]
-    counts = ", ".join(f"{status.count(word)} {word}" for word in ("ready", "starting", "waiting", "draining"))
+    words = ("ready", "starting", "waiting", "draining", *(["unreachable"] if "unreachable" in status else []))
+    counts = ", ".join(f"{status.count(word)} {word}" for word in words)
     lines.append(f"  {counts}")
     if service.waiting_for:
         lines.append(f"  {service.waiting_for}")

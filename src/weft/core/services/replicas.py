@@ -38,6 +38,9 @@ def changes(state: ServiceState, now: Seconds) -> Iterator[Decision]:
             yield _end(replica, now, "replaced")
     for replica in sorted(current, key=_spared)[wanted:]:
         yield _end(replica, now, "scaled in")
+    for replica in state.staying(unreachable=True):  # one of a version that is gone might still answer
+        if ready >= wanted and not (wanted and state.is_current(replica)):
+            yield _end(replica, now, "replaced")
     room = wanted + surge(state) - len(staying)
     for index in range(min(wanted - len(current), room)):
         yield Submitted(now, make_replica(state.service, state.next_index + index))

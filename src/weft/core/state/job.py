@@ -21,8 +21,8 @@ class JobState:
         "over_group_limit", "over_quota", "place", "placed", "predicted_s", "preemptions", "rate", "rate_since",
         "ready_at", "reclaimed_at", "releasing", "remaining_s", "reported", "reports_left", "requeues", "reserved",
         "run", "seq", "shape", "share", "slots", "started_at", "status", "stop_why", "submitted_at", "suspended",
-        "tie_breaker", "unmet_dependencies", "unwoven", "use", "waiting_since", "wanted_share", "weave", "why",
-        "worked_s", "woven_at",
+        "tie_breaker", "unmet_dependencies", "unreachable", "unwoven", "use", "waiting_since", "wanted_share", "weave",
+        "why", "worked_s", "woven_at",
     )  # fmt: skip
 
     def __init__(self, job: Job, seq: int, at: Seconds) -> None:
@@ -104,8 +104,9 @@ class JobState:
         """When the replica became ready to answer requests; None: it is not."""
         self.draining_since: Seconds | None = None
         """When the replica began to get no new requests; None: it is not drained."""
-        self.drained = self.leaving = False
-        """`drained`: it has answered its last request. `leaving`: another replica takes its place."""
+        self.drained = self.leaving = self.unreachable = False
+        """`drained`: it has answered its last request. `leaving`: another replica takes its place once it is ready.
+        `unreachable`: its node is silent, and another replica takes its place at once."""
         self.address = ""
         """The host and port at which the replica answers."""
 

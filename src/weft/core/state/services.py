@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from weft.core.state.job import JobState
-from weft.model import Health, JobId, Revision, Rollout, Seconds, Service
+from weft.model import Health, JobId, NodeId, Revision, Rollout, Seconds, Service
 from weft.model.status import ENDED
 
 MAX_REVISIONS: Final = 10
@@ -47,9 +47,10 @@ class ServiceState:
         self.moved_at: tuple[Seconds, ...] = ()
         """The times of the moves of its replicas; moves more than a minute before the last one are forgotten."""
 
-    def staying(self) -> list[JobState]:
-        """Return the replicas that are neither drained nor cancelled."""
-        return [r for r in self.replicas.values() if r.draining_since is None and not r.cancelling]
+    def staying(self, *, unreachable: bool = False) -> list[JobState]:
+        """Return the replicas that are neither drained nor cancelled: the others or the `unreachable` ones."""
+        replicas = (replica for replica in self.replicas.values() if replica.unreachable is unreachable)
+        return [each for each in replicas if each.draining_since is None and not each.cancelling]
 
     def is_current(self, replica: JobState) -> bool:
         """Return whether a replica runs the present version and is not to be replaced by another."""
@@ -103,6 +104,14 @@ class Services:
         """Mark that a service or a replica has changed."""
         self.unsettled = True
         self.revision += 1
+
+    def reach(self, node: NodeId, *, unreachable: bool) -> None:
+        """Mark the replicas of a node as unreachable, or as reachable again."""
+        for service in self.by_name.values():
+            for replica in service.replicas.values():
+                if any(node == part for part, _ in replica.slots):
+                    replica.unreachable = unreachable
+        self.touch()
 
     def of(self, replica: JobState) -> ServiceState | None:
         """Return the service that a replica belongs to."""

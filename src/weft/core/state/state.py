@@ -315,7 +315,7 @@ class State:
         job.attained_s += at - job.started_at
         job.rate, job.releasing, job.lost, job.suspended, job.weave = 0.0, False, False, False, ()
         if job.job.replica is not None:
-            job.ready_at, job.address = None, ""
+            job.ready_at, job.address, job.unreachable = None, "", False
             self.services.touch()
         self.active.pop(job.id, None)
         self.orphans.pop(job.id, None)

@@ -75,7 +75,7 @@ class AgentBackend:
             self._host.state(), self._host.loop.clock.now(), lease_s=self._lease_s, heartbeat_s=self._heartbeat_s,
             margin_s=self._margin_s, cluster=self._host.cluster, version=VERSION,
             checkpoint=self._checkpoints.of, order=self._host.order, weaves=self._host.weaves,
-            leader_epoch=self._host.leader_epoch,
+            leader_epoch=self._host.leader_epoch, replica_lease_s=self._host.settings.replica_lease_s,
         )  # fmt: skip
 
     # ---- opening and closing
@@ -101,7 +101,7 @@ class AgentBackend:
         self._registry = self._new_registry()
 
     async def _tick(self) -> None:
-        self.streams.deliver(await self._host.loop.call(lambda now: self.registry.tick(now)))
+        self.streams.deliver(await self._host.loop.call(lambda now: self.registry.tick(now, self._host.ejected())))
 
     # ---- decisions in
 

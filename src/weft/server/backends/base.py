@@ -6,7 +6,7 @@ A `Backend` executes decisions. What happens to its runs comes back as events th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Set
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -68,6 +68,8 @@ class Host:
     """Uploaded files that are not in the folder alone."""
     leader_epoch: int = 0
     """The epoch under which this server leads; 0: it is the only one."""
+    ejected: Callable[[], Set[JobId]] = frozenset
+    """Returns the replicas to which no router sends requests, because they fail."""
 
 
 class Backend(Protocol):

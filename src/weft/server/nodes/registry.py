@@ -7,7 +7,7 @@ gangs record what was reported, and no event is produced twice.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from typing import Final
 
 from weft.core.state.state import State
@@ -58,8 +58,14 @@ MISSED_HEARTBEATS: Final = 3
 LEADER_EPOCH_SHIFT: Final = 42
 """The epochs of registrations under a later leader are higher than all before, whatever the clocks of servers say, and
 than those of a server that was alone, which are milliseconds since 1970."""
+RECONNECT_S: Final = 12.0
+"""The time that agents get to connect to a server that starts, or that stood still: its nodes are not unreachable."""
+STANDSTILL_S: Final = 5.0
+"""A server that does not call `tick` for this long stood still."""
 SILENT: Final = Reason.NODE_SILENT
 """Why a silent node is cordoned."""
+UNREACHABLE: Final = Reason.NODE_UNREACHABLE
+"""Why a node is cordoned whose replicas get substitutes."""
 LEAVING: Final = Reason.NODE_LEAVING
 """Why a node is cordoned whose agent has said goodbye."""
 
@@ -86,14 +92,19 @@ class NodeRegistry:
         order: Callable[[], str] = lambda: DEFAULT_ORDER,
         weaves: WeaveMonitor | None = None,
         leader_epoch: int = 0,
+        replica_lease_s: float = 10.0,
     ) -> None:
         self._lease_s, self._heartbeat_s, self._margin_s = lease_s, heartbeat_s, margin_s
+        self._replica_lease_s = max(replica_lease_s, 2 * heartbeat_s)
+        self._ticked_at, self._patient_until = float("-inf"), started_at
         self._cluster, self._version = cluster, version
         self._epoch = 0
         self._first_epoch = leader_epoch << LEADER_EPOCH_SHIFT
         self._by_conn: dict[int, RegisteredNode] = {}
         self._cordoned = {node for node, why in state.closed if why == SILENT}
         """Nodes that have been cordoned as silent."""
+        self._unreachable = {node for node, why in state.closed if why == UNREACHABLE}
+        """Nodes that have been cordoned as unreachable."""
         self._leaving = {node for node, why in state.closed if why == LEAVING}
         """Nodes that have been cordoned because they leave."""
         self._members: dict[NodeId, RegisteredNode] = {}
@@ -172,19 +183,34 @@ class NodeRegistry:
         self._disconnect(conn, now)
         return self._out.flush()
 
-    def tick(self, now: Seconds) -> Outcome:
-        """Give up lost nodes and cordon silent ones. Call it about every second."""
+    def tick(self, now: Seconds, ejected: Container[JobId] = ()) -> Outcome:
+        """Give up lost nodes and cordon silent ones. Call it about every second.
+
+        `ejected`: replicas that fail at all routers. If their agent is silent too, they need not wait for its lease.
+        """
+        if now - self._ticked_at > STANDSTILL_S:
+            self._patient_until = now + RECONNECT_S
+        self._ticked_at = now
         for member in list(self._members.values()):
             if now >= self.lost_at(member):
                 self._give_up(member, now)
                 continue
             if member.silent or now - member.heard_at > MISSED_HEARTBEATS * self._heartbeat_s:
                 self._mark_silent(member, now)
+            if member.id not in self._unreachable and self._must_substitute(member, ejected, now):
+                self._unreachable.add(member.id)
+                self._out.events.append(Cordoned(now, member.id, UNREACHABLE, "its replicas get substitutes"))
             for why in [why for why, until in member.full.items() if now >= until]:
                 del member.full[why]
                 self._out.events.append(Uncordoned(now, member.id, why))
         self._reconciler.prune()
         return self._out.flush()
+
+    def _must_substitute(self, member: RegisteredNode, ejected: Container[JobId], now: Seconds) -> bool:
+        """Return whether replicas of a node get substitutes, while its runs keep their GPUs until it is lost."""
+        over = now >= max(member.heard_at + self._replica_lease_s, self._patient_until)
+        replicas = [job for job in self._reconciler.jobs_on(member.id) if job.job.replica is not None]
+        return any(over or (member.silent and job.id in ejected) for job in replicas)
 
     def execute(self, decision: Decision | Unwoven) -> list[Reply]:
         """Return the messages for a decision that is on disk. Silent nodes get them when they report again."""
@@ -218,6 +244,9 @@ class NodeRegistry:
         if member.id in self._cordoned:
             self._cordoned.discard(member.id)
             self._out.events.append(Uncordoned(now, member.id, SILENT))
+        if member.id in self._unreachable:
+            self._unreachable.discard(member.id)
+            self._out.events.append(Uncordoned(now, member.id, UNREACHABLE))
 
     # ---- registration
 

@@ -9,7 +9,7 @@ from typing import Final
 from weft.core.scheduler import Scheduler
 from weft.core.state.state import State
 from weft.engines.background import TaskSet
-from weft.model import Decision, Event, ReplicaDrained, Seconds, Service
+from weft.model import Decision, Event, JobId, ReplicaDrained, Seconds, Service
 from weft.scaling.port import TICK_S
 from weft.server.loop import Loop
 from weft.server.services.autoscaling import Autoscaling, Resize
@@ -83,10 +83,15 @@ class LiveServices:
         now = self._loop.clock.now()
         urgent = self.autoscaling.receive(report.router, report, self._state(), now)
         drained = set(report.drained[:MAX_DRAINED])
-        self._routers.report(report.router, (run for run in self._draining() if run[0] in drained), now)
+        ejected = (each.name for load in report.services for each in load.replicas if each.ejected)
+        self._routers.report(report.router, (run for run in self._draining() if run[0] in drained), now, ejected)
         if drained:
             self._end_drains()
         self._resize(urgent)
+
+    def ejected(self) -> frozenset[JobId]:
+        """Return the replicas to which no router sends requests, because they fail."""
+        return self._routers.ejected()
 
     def _draining(self) -> list[Run]:
         """Return the draining replicas that may have requests."""

@@ -22,6 +22,8 @@ class Routers:
         """The time of the last sign of each router that follows."""
         self._drained: dict[Run, set[str]] = {}
         """The draining replicas, each with the routers that have no request at it."""
+        self._ejected: dict[str, frozenset[JobId]] = {}
+        """The replicas that each router has ejected."""
         self._last_router_at: Seconds = 0.0
         self._checked_at: Seconds = 0.0
         self._complete_at: Seconds = 0.0
@@ -36,11 +38,18 @@ class Routers:
         """Count a router: it has asked for the table, or has sent a report."""
         self._heard[router] = self._last_router_at = now
 
-    def report(self, router: str, drained: Iterable[Run], now: Seconds) -> None:
-        """Take the word of a router that it has no request at these replicas, and sends none there."""
+    def report(self, router: str, drained: Iterable[Run], now: Seconds, ejected: Iterable[JobId] = ()) -> None:
+        """Take the word of a router that it has no request at these replicas, and sends none there. `ejected`: it sends
+        none to these, because they fail."""
         self.follow(router, now)
+        self._ejected[router] = frozenset(ejected)
         for run in drained:
             self._drained.setdefault(run, set()).add(router)
+
+    def ejected(self) -> frozenset[JobId]:
+        """Return the replicas that every router has ejected."""
+        reports = [self._ejected.get(router, frozenset()) for router in self._heard]
+        return frozenset.intersection(*reports) if reports else frozenset()
 
     def drained(self, draining: Sequence[Run], now: Seconds) -> list[Run]:
         """Return the draining replicas at which no router has a request. Call it each second."""
@@ -48,6 +57,7 @@ class Routers:
             self.begin(now, had_services=True)
         self._checked_at = now
         self._heard = {router: at for router, at in self._heard.items() if now - at <= ROUTER_TIMEOUT_S}
+        self._ejected = {router: each for router, each in self._ejected.items() if router in self._heard}
         self._drained = {run: routers for run, routers in self._drained.items() if run in draining}
         if now < self._complete_at:
             return []

@@ -70,6 +70,8 @@ def _replica(known: ServiceState, replica: JobState, renumber: Renumber) -> Repl
     assert made_for is not None
     if replica.draining_since is not None:
         status = "draining"
+    elif replica.unreachable:
+        status = "unreachable"
     elif replica.ready_at is not None:
         status = "ready"
     else:

@@ -16,7 +16,7 @@ class ReplicaView(View):
     index: int = 0
     version: int = 1
     status: str = ""
-    """ready, starting, waiting or draining."""
+    """ready, starting, waiting, draining or unreachable."""
     current: bool = True
     """False: it is to be replaced, as one of an earlier version is."""
     address: str = ""

@@ -159,6 +159,8 @@ def cordoned(state: State, fact: Cordoned) -> bool:
     closure = state.closed[fact.node, fact.why] = Closure(fact.detail)
     if host.alive:
         state.resources.close(host, closure, fact.why)
+    if fact.why == Reason.NODE_UNREACHABLE:
+        state.services.reach(fact.node, unreachable=True)
     state.news = True
     return True
 
@@ -170,6 +172,8 @@ def uncordoned(state: State, fact: Uncordoned) -> bool:
     if fact.why == Reason.NODE_UNHEALTHY:
         known = [each for each in state.cleared.get(fact.node, ()) if each != closure.detail]
         state.cleared[fact.node] = (*known, closure.detail)[-MAX_CLEARED:]
+    elif fact.why == Reason.NODE_UNREACHABLE:
+        state.services.reach(fact.node, unreachable=False)
     host = state.resources.by_id[fact.node]
     if host.alive:
         state.resources.open(host, closure)
