@@ -11,6 +11,7 @@ WeftError                 the base class
 │   └── NotAuthenticated  the token is missing or wrong
 ├── Refused               the scheduler refuses the request for now, and says why (exit code 6)
 ├── JournalError          a journal that cannot be read or written
+│   ├── JournalDamaged    a journal that lacks facts which it had, or holds others
 │   └── Deposed           another server leads now, or may
 └── PlanError             a policy or placement broke its contract; names it and says how
 """
@@ -106,6 +107,10 @@ class Refused(WeftError):
 
 class JournalError(WeftError):
     """A journal that cannot be read or written."""
+
+
+class JournalDamaged(JournalError):
+    """A journal that lacks facts which it had, or holds others."""
 
 
 class Deposed(JournalError):

@@ -165,7 +165,7 @@ class World:
         """The parts of a run work once all of them are there."""
         job = self.head.scheduler.state.jobs.get(key[0])
         assert job is not None, f"run {key} has started, of a job that is not on disk"
-        nodes = parts_of(job) if job.run == key[1] else ()
+        nodes = parts_of(job.job, job.placed) if job.run == key[1] else ()
         here = [machine for machine in self.machines if (key, machine.name) in self.truth.living]
         if not nodes or {machine.node for machine in here} != set(nodes):
             return
@@ -205,7 +205,7 @@ class World:
             return None
         for machine in self.machines:
             heard = machine.agent is not None and machine.agent.registered
-            if machine.node == parts_of(job)[0] and (key, machine.name) in self.truth.living and heard:
+            if machine.node == parts_of(job.job, job.placed)[0] and (key, machine.name) in self.truth.living and heard:
                 return machine.disk[key].weave
         return None
 

@@ -43,7 +43,7 @@ NEEDS |= {"mount": {"image": "x"}, "runtime": {"image": "x"}, "group": {"compat"
 PER_RUN = {
     "epoch", "job", "run", "user", "gpus", "gang", "rank", "array_index", "array_size", "array_first",
     "array_last", "checkpoint", "cpu_limit",
-    "weave", "gpu_share", "gpu_request", "health",
+    "weave", "gpu_share", "gpu_request", "health", "record",
 }  # fmt: skip
 """Parts of a launch message that describe the run, or the job's place in an array, not the job."""
 IDS = [field.key for field in FIELDS]
@@ -107,6 +107,7 @@ def launched(job: Job) -> tuple[StartRun, LaunchSpec, LaunchSpec]:
     message = start_run(rig.job(job.id), member, {"n1": member, "n2": replace(member, node=NODES[1])})
     assert message is not None
     start = message.start
+    start.ClearField("record")  # holds every field
     here = launch_spec(rig.job(job.id), 1, MACHINE, (0,), start.memory_mb, "")
     return start, to_launch_spec(start, MACHINE, env={}, tree=f"/{start.snapshot[:4]}", socket="", lease=""), here
 

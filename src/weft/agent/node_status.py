@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any, Final
 
 from weft.agent.state_dir import AgentDir
@@ -57,8 +58,17 @@ class NodeStatusCollector:
                 )
                 for gpu, reading in readings.items()
             ],
+            disk_free_mb=_disk_free_mb(self.folder.state),
             shares=[GpuShare(**asdict(run)) for run in shared],
         )
+
+
+def _disk_free_mb(folder: Path) -> int | None:
+    try:
+        found = os.statvfs(folder)
+    except OSError:
+        return None
+    return found.f_bavail * found.f_frsize >> 20
 
 
 def ram_used_mb() -> int:

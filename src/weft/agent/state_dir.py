@@ -8,7 +8,7 @@ import platform
 import re
 import secrets
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,7 +23,9 @@ from weft.errors import InputError
 from weft.inputs import locks
 from weft.inputs.atomic import write_atomic
 from weft.model import JobId, NodeId
-from weft.wire.runs import RunKey
+from weft.wire.convert import variables
+from weft.wire.messages import AgentMessage, Kept, RunRecord
+from weft.wire.runs import MAX_JOBS_PER_MESSAGE, RunKey
 
 CONFIRMED_FILE: Final = "told"
 """The file in a run's folder that marks its exit as journalled by the scheduler."""
@@ -151,9 +153,23 @@ class AgentDir:
         with suppress(OSError):
             run_files.write_new(f"{self.run_dir(job, run)}/{CONFIRMED_FILE}", b"")
 
-    def kept_jobs(self) -> list[JobId]:
-        """Return the jobs that have a folder here."""
-        return [job for job in _list_names(self.jobs) if is_valid_job_id(job)]
+    def records(self, jobs: Sequence[JobId]) -> list[AgentMessage]:
+        """Return what the latest run of each job keeps of its job and its start."""
+        found = []
+        for job in filter(is_valid_job_id, jobs[:MAX_JOBS_PER_MESSAGE]):
+            run = max((int(name) for name in _list_names(self.jobs / job) if name.isdecimal()), default=0)
+            spec = run_files.read_object(f"{self.run_dir(job, run)}/{run_files.SPEC}") or {}
+            if record := spec.get("record"):
+                env = variables(spec["env"].items())
+                ended = not self.unfinished([(job, run)])
+                found.append(AgentMessage(record=RunRecord(job=job, run=run, record=record, env=env, ended=ended)))
+        return found
+
+    def kept_jobs(self) -> list[AgentMessage]:
+        """Return the jobs that have folders here: some may have been purged while the agent was away."""
+        jobs = [job for job in _list_names(self.jobs) if is_valid_job_id(job)]
+        starts = range(0, len(jobs), MAX_JOBS_PER_MESSAGE)
+        return [AgentMessage(kept=Kept(jobs=jobs[at : at + MAX_JOBS_PER_MESSAGE])) for at in starts]
 
     def forget(self, jobs: Iterable[JobId]) -> None:
         """Remove the folders of these jobs."""

@@ -32,8 +32,8 @@ from weft.engines.process.gpu.poller import FactsAt
 from weft.engines.process.output.logs import RUNS_KEPT
 from weft.errors import NotPermitted, Refused, Unreachable, WeftError
 from weft.version import VERSION
-from weft.wire.messages import AgentMessage, GpuBlock, GpuMemory, Kept, NodeSpec, ReadLog, SchedulerMessage
-from weft.wire.runs import MAX_JOBS_PER_MESSAGE, RunKey
+from weft.wire.messages import AgentMessage, GpuBlock, GpuMemory, NodeSpec, ReadLog, SchedulerMessage
+from weft.wire.runs import RunKey
 
 TICK_S: Final = 1.0
 TAIL_PERIOD_S: Final = 5.0
@@ -263,6 +263,8 @@ class Worker:
         match message.WhichOneof("is"):
             case "read":
                 self._tasks.spawn(self._answer(message.read))
+            case "describe":
+                self._tasks.spawn(self._send_all(partial(self._folder.records, message.describe.jobs)))
             case "forget":
                 known = {job for job, _ in self.agent.known}
                 jobs = [job for job in message.forget.jobs if job not in known]
@@ -290,14 +292,13 @@ class Worker:
                     if self._leaves_when_registered and not self.agent.leaving:
                         self._leaves_when_registered = False
                         self.stop()
-                    self._tasks.spawn(self._send_kept_jobs())
+                    self._tasks.spawn(self._send_all(self._folder.kept_jobs))
 
-    async def _send_kept_jobs(self) -> None:
-        """Send the jobs that have folders here: some may have been purged while the agent was away."""
-        jobs = await asyncio.to_thread(self._folder.kept_jobs)
-        for start in range(0, len(jobs), MAX_JOBS_PER_MESSAGE):
+    async def _send_all(self, read: Callable[[], list[AgentMessage]]) -> None:
+        """Send what a thread reads from the disk."""
+        for message in await asyncio.to_thread(read):
             if self._stream is not None and self.agent.registered:
-                self._stream.send(AgentMessage(kept=Kept(jobs=jobs[start : start + MAX_JOBS_PER_MESSAGE])))
+                self._stream.send(message)
 
     async def _answer(self, asked: ReadLog) -> None:
         message = await read_log(self._folder, asked)

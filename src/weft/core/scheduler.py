@@ -20,7 +20,20 @@ from weft.core.state.job import JobState
 from weft.core.state.state import State
 from weft.core.teams.context import TeamContext
 from weft.errors import PlanError, UnknownName
-from weft.model import Alarm, Decision, Event, Fact, KeyChanged, Resized, Seconds, Stop, StopReason, Submitted
+from weft.model import (
+    Alarm,
+    Decision,
+    Event,
+    Fact,
+    KeyChanged,
+    NodeId,
+    Resized,
+    Seconds,
+    Start,
+    Stop,
+    StopReason,
+    Submitted,
+)
 
 
 class Scheduler:
@@ -164,6 +177,21 @@ class Scheduler:
         if known is None or known.service.version != version or (back := rollback_of(known, at, errors)) is None:
             return self._decisions
         self._decide(back)
+        return self._plan()
+
+    def adopt(self, start: Start) -> list[Decision]:
+        """Decide a start that has happened already, as a node says; return this and all further decisions. Return none
+        if the job does not wait, or its GPUs are not free."""
+        job = self.state.jobs.get(start.job)
+        self._decisions = []
+        gpus: dict[NodeId, list[int]] = {}
+        for node, each in start.slots:
+            gpus.setdefault(node, []).extend(each)
+        hosts, request = self.state.resources.by_id, max(start.share.request, 0.0)
+        is_free = all(node in hosts and hosts[node].has_free(each, request) for node, each in gpus.items())
+        if job is None or not job.waits or start.run <= job.run or not is_free:
+            return []
+        self._decide(start)
         return self._plan()
 
     def replay(self, facts: Iterable[Fact], *, more: bool = False) -> None:

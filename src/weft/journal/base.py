@@ -108,6 +108,11 @@ class Store(Protocol):
     def url(self) -> str: ...
 
     @property
+    def location(self) -> str:
+        """The path or the URL without its password, for messages."""
+        ...
+
+    @property
     def backup_location(self) -> str:
         """The path of the last backup, whether or not it exists."""
         ...
@@ -124,6 +129,10 @@ class Store(Protocol):
 
     def backup_at(self) -> float | None:
         """Return the time of the last backup in seconds since 1970; None without one."""
+        ...
+
+    def backup_length(self) -> int | None:
+        """Return the number of facts ever appended before the last backup; None without one. Raise if it is damaged."""
         ...
 
     def restore(self) -> None:

@@ -14,7 +14,7 @@ from dataclasses import MISSING, fields, is_dataclass
 from math import isfinite
 from typing import Any, Final, Literal, Union, cast, get_args, get_origin, get_type_hints
 
-from weft.errors import JournalError, nearest
+from weft.errors import JournalDamaged, JournalError, nearest
 from weft.model import FACTS, Fact, PerRank
 
 FORMAT: Final = 1
@@ -64,7 +64,7 @@ def unseal(line: bytes, position: int) -> Fact:
     """Return the fact that `seal` stored at this position."""
     body = line[:-CHECKSUM_CHARS]
     if line[-10:-2] != b"%08x" % zlib.crc32(body, position):
-        raise JournalError("the fact is damaged: its checksum differs")
+        raise JournalDamaged("the fact is damaged: its checksum differs")
     return decode_line(body.decode("ascii", "replace") + "}")
 
 

@@ -19,7 +19,7 @@ from typing import ClassVar, Final, Self
 from weft.errors import JournalError
 from weft.inputs.atomic import sync_folder, write_all, write_atomic
 from weft.inputs.locks import try_lock
-from weft.journal.base import CHECK_TIMEOUT_S, OK, PAGE_FACTS, UNFINISHED, Health, Journal
+from weft.journal.base import CHECK_TIMEOUT_S, PAGE_FACTS, Health
 from weft.journal.codec import FORMAT, check_format, is_garbled, seal, unseal
 from weft.journal.file_store import FileStore
 from weft.journal.files import explain_errors, open_private, save_torn
@@ -145,7 +145,7 @@ class JsonlJournal:
                 try:
                     fact = unseal(line.rstrip(), position)
                 except JournalError as error:
-                    raise JournalError(f"{self.path}:{position + 1}: {error}") from None
+                    raise type(error)(f"{self.path}:{position + 1}: {error}") from None
                 yield fact
 
     def _fail(self, error: OSError) -> JournalError:
@@ -234,9 +234,7 @@ class JsonlStore(FileStore):
     """The text file of a journal."""
 
     scheme: ClassVar[str] = "jsonl"
-
-    def open(self, *, readonly: bool = False) -> Journal:
-        return JsonlJournal(self.path, readonly=readonly)
+    journal = JsonlJournal
 
     def compact(self) -> bool:
         return False
@@ -249,17 +247,7 @@ class JsonlStore(FileStore):
 
     def check(self, timeout_s: float = CHECK_TIMEOUT_S) -> Health:
         size = self.path.stat().st_size if self.path.exists() else 0
-        return Health(size, 0, self._diagnose(time.monotonic() + timeout_s))
-
-    def _diagnose(self, until: float) -> str:
-        try:
-            with self.open(readonly=True) as journal:
-                for _ in journal.read():
-                    if time.monotonic() > until:
-                        return UNFINISHED
-        except JournalError as error:
-            return str(error).partition("\n")[0]
-        return OK
+        return Health(size, 0, self.diagnose(time.monotonic() + timeout_s))
 
 
 def _find_whole_lines(fd: int) -> tuple[int, int, int]:

@@ -7,6 +7,7 @@ import logging
 import os
 import signal
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -18,9 +19,11 @@ from weft.endpoints.addresses import Address, is_loopback
 from weft.endpoints.blob_folder import PRUNE_S
 from weft.endpoints.paths import Paths
 from weft.engines.background import TaskSet
-from weft.errors import InputError
+from weft.errors import InputError, JournalDamaged
 from weft.inputs.locks import locked
-from weft.journal import is_postgres
+from weft.journal import is_postgres, store_at
+from weft.journal.marker import Marker, remedy
+from weft.model import Paused
 from weft.pools.provider import Site
 from weft.server.api.blobs import Blobs
 from weft.server.api.service import Service
@@ -31,6 +34,7 @@ from weft.server.backends.agents import agent_backend, check_settings
 from weft.server.controller import Controller
 from weft.server.http.page_process import CHECK_S, PageProcess
 from weft.server.maintenance import used_blobs
+from weft.server.pause_reasons import RECOVERING, RECOVERING_DETAIL
 from weft.server.plan import LEADER_LEASE_S, WILDCARDS, Plan, ServerStatus, own_address
 from weft.server.process import event_loop
 from weft.server.process.log_file import log_to
@@ -67,8 +71,32 @@ def run(plan: Plan) -> None:
     (here.state / DATABASE_FILE).unlink(missing_ok=True)  # of a server that shared one
     with _exclusive(here.lock, plan), _exclusive(_journal_lock(here), plan):
         log_to(here.server_log, plan.log_format, stderr=plan.log_to_stderr)
-        save(here.state, plan.settings)
-        event_loop.run(serve(here, plan))
+        with _remedied(here):
+            if plan.restore:
+                _restore(here, plan)
+            elif loss := Marker(here.state).loss(store_at(here.journal_url), here.jobs):
+                raise JournalDamaged(loss)
+            save(here.state, plan.settings)
+            event_loop.run(serve(here, plan))
+
+
+@contextmanager
+def _remedied(here: Paths) -> Iterator[None]:
+    """Say what to do about a damaged journal."""
+    try:
+        yield
+    except JournalDamaged as error:
+        log.error("%s", error)
+        raise JournalDamaged(f"{error}\n  {remedy(store_at(here.journal_url), 'weft server --restore')}") from None
+
+
+def _restore(here: Paths, plan: Plan) -> None:
+    """Restore the journal. If facts are missing, start nothing until workers have said which runs they have."""
+    paused = Paused(time.time(), RECOVERING, RECOVERING_DETAIL)
+    restored = Marker(here.state).restore(store_at(here.journal_url), paused)
+    for line in restored.describe():
+        log.warning("%s", line)
+        plan.on_message(line)
 
 
 def _run_shared(here: Paths, plan: Plan) -> None:
@@ -77,8 +105,11 @@ def _run_shared(here: Paths, plan: Plan) -> None:
 
     with _exclusive(here.lock, plan):
         log_to(here.server_log, plan.log_format, stderr=plan.log_to_stderr)
+        if plan.restore:
+            _restore(here, plan)
         address = own_address(plan, plan.port)
-        event_loop.run(SharedServer(here, plan, address, serve, lambda: saved_settings(here.state)).run())
+        with _remedied(here):
+            event_loop.run(SharedServer(here, plan, address, serve, lambda: saved_settings(here.state)).run())
 
 
 def _journal_lock(here: Paths) -> Path:

@@ -6,7 +6,7 @@ import asyncio
 import gc
 import logging
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from weft.core.scheduler import Scheduler
@@ -17,7 +17,8 @@ from weft.engines.background import TaskSet
 from weft.engines.process.output.left_reports import unsent_report
 from weft.errors import Deposed, InputError, JournalError, Refused
 from weft.journal import open_journal
-from weft.model import Slots
+from weft.journal.marker import Marker
+from weft.model import Decision, Event, Slots
 from weft.model.slots import format_slots
 from weft.server.backends.base import BuildBackend, Host, Order
 from weft.server.forecasts.keeper import ForecastKeeper
@@ -66,8 +67,7 @@ class Controller:
         self.paths, self.settings, self.policy = paths, settings, settings.policy
         self.journal = open_journal(paths.journal_url) if led is None else led.journal
         self.files = FolderOnly() if led is None else led.files
-        if self.journal.torn:
-            log.warning("%s", self.journal.torn)
+        log.log(logging.WARNING if self.journal.torn else logging.DEBUG, "%s", self.journal.torn)
         self.runs = RunHistory()
         self.policy_error = ""
         """The policy's error; empty while it works. Until it works again, a FIFO scheduler keeps the state."""
@@ -75,14 +75,14 @@ class Controller:
         self.recovery = recover(self.scheduler.state)
         """Facts that the journal had lost and that were restored; None if nothing was missing."""
         if self.recovery is not None:
-            log.warning("%s", self.recovery.describe())
-            self.journal.append(*self.recovery.facts)
-            self.journal.sync()
-            self.scheduler = self._build_scheduler()
-        self._min_id = highest_folder(paths.jobs) + 1
+            self._append_recovered(self.recovery)
+        self.marker = Marker(paths.state)
+        self._min_id = 1 + self.marker.begin(
+            self.journal, max(highest_folder(paths.jobs), self.scheduler.state.highest_id)
+        )
         clock, writing = Clock(self.scheduler.state.now), () if led is None else (led.writer, led.leads)
         self.loop = Loop(self.scheduler, self.journal, clock, self._execute, *writing)
-        self.loop.on_facts.append(self.runs.record_batch)
+        self.loop.on_facts += [self.runs.record_batch, self._advance_marker]
         self.progress = Progress(
             self.loop, lambda: self.scheduler.state, lambda job, run: self.run_logs.tail(job, run),
             lambda job, run: unsent_report(paths.jobs, job, run),
@@ -114,6 +114,15 @@ class Controller:
         self._reconfiguring = asyncio.Lock()
         self.busy_at = self.loop.clock.now()
         """The last time at which a job was queued or running."""
+
+    def _append_recovered(self, recovery: Recovery) -> None:
+        log.warning("%s", recovery.describe())
+        self.journal.append(*recovery.facts)
+        self.journal.sync()
+        self.scheduler = self._build_scheduler()
+
+    def _advance_marker(self, _events: Sequence[Event], _decisions: Sequence[Decision]) -> None:
+        self.marker.advance(len(self.journal), self.scheduler.state.highest_id)
 
     def _build_scheduler(self) -> Scheduler:
         """Return a scheduler with the state of the journal.
@@ -198,6 +207,7 @@ class Controller:
         await self.run_use.close()
         await self.backend.close()
         self.journal.close()
+        self.marker.close()
 
     # ---- recovery
 

@@ -78,3 +78,5 @@ class BackendSummary:
     shared_problem: str = ""
     lease_s: float | None = None
     beat_s: float | None = None
+    problems: Sequence[str] | None = None
+    """Problems of nodes and of runs; None: one machine."""

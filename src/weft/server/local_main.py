@@ -17,9 +17,10 @@ from weft.endpoints.config import effective_setting, shared_folder
 from weft.endpoints.paths import Paths, recorded_paths, user_paths
 from weft.engines.background import TaskSet
 from weft.engines.process.gpu.this_machine import discover_this_machine
-from weft.errors import JournalError, WeftError
+from weft.errors import JournalDamaged, WeftError
 from weft.inputs.locks import try_lock, write_holder
 from weft.journal import store_at
+from weft.journal.marker import Marker, remedy
 from weft.server.api.service import Service
 from weft.server.api.unix_socket import UnixSocketServer
 from weft.server.backends.local import local_backend
@@ -49,9 +50,8 @@ def main(args: Sequence[str]) -> int:
     log_to(here.server_log, "text", stderr=False)
     try:
         lock_content = event_loop.run(_serve(here))
-    except JournalError as error:
-        hint = "; weft up --restore goes back to the last backup" if store_at(here.journal_url).backup_at() else ""
-        log.error("%s%s", error, hint)
+    except JournalDamaged as error:
+        log.error("%s; %s", error, remedy(store_at(here.journal_url), "weft up --restore"))
         return 1
     except WeftError as error:
         log.error("%s", error)
@@ -90,8 +90,9 @@ async def _serve(here: Paths) -> bytes:
     settings = load_or_configured(here.state)
     shared = shared_folder(settings.shared)
     machine, nvml = discover_this_machine(settings.gpus, settings.models, settings.memories)
+    loss = Marker(here.state).loss(store_at(here.journal_url), here.jobs)
     controller = Controller(
-        here, settings, local_backend(machine, nvml, shared), lambda state: recover(state, here.jobs, machine)
+        here, settings, local_backend(machine, nvml, shared), lambda state: recover(state, here.jobs, machine, loss)
     )
     service = Service(controller)
     router = RouterProcess(here.state, here.runtime)

@@ -54,6 +54,10 @@ class Plan:
     """The folder of uploaded files; empty: one in `folder`, and with several servers, also the database."""
     page: PageAt | None = None
     """Where the web page is; None: there is none."""
+    restore: bool = False
+    """Restore a journal that is damaged or lacks facts."""
+    on_message: Callable[[str], None] = field(default=lambda _: None)
+    """Called with what was restored, before the server listens."""
     on_ready: Callable[[ServerStatus], None] = field(default=lambda _: None)
     """Called when the server listens."""
 

@@ -21,10 +21,11 @@ from weft.engines.process.gpu.discovery import Machine, load_devices
 from weft.engines.process.recovery.run_record import judge, read_evidence
 from weft.engines.process.shim import run_files
 from weft.engines.process.shim.process_id import boot_id, is_alive
-from weft.errors import JournalError, NotFound
+from weft.errors import JournalError
 from weft.inputs.locks import locked
 from weft.journal import Store, open_journal, store_at
 from weft.journal.codec import decode_line, encode_line
+from weft.journal.marker import Marker, Restored
 from weft.model import Cancelled, Exited, Fact, Job, JobId, NodeJoined, PerRank, Seconds, Slots, Start, Submitted, Task
 
 WEFT_VARIABLES: Final = ("WEFT_", "CUDA_VISIBLE_", "NVIDIA_VISIBLE_", "ROCR_VISIBLE_", "HIP_VISIBLE_")
@@ -59,14 +60,12 @@ class FoundRun:
         return found if isinstance(found, dict) else {}
 
 
-def restore(paths: Paths) -> int:
-    """Replace the journal by its backup, keep the old one, and return the number of facts added."""
+def restore(paths: Paths) -> tuple[Restored, int]:
+    """Restore the journal. Return what was restored, and the number of facts added from the records of runs."""
     store = store_at(paths.journal_url)
-    if store.backup_at() is None:
-        raise NotFound(f"there is no backup at {store.backup_location}")
     with locked(paths.lock, "a scheduler is running", "weft down ends it; jobs keep running", write_pid=False):
-        store.restore()
-        return _append_missing_facts(paths, store)
+        restored = Marker(paths.state).restore(store)
+        return restored, _append_missing_facts(paths, store)
 
 
 def _append_missing_facts(paths: Paths, store: Store) -> int:
@@ -92,21 +91,22 @@ class Recovery:
     """Jobs that were recovered."""
     stranded: Sequence[JobId] = ()
     """Jobs that still run, on GPUs that are not known here."""
+    loss: str = ""
 
     def describe(self) -> str:
         count = f"{len(self.jobs)} job{'' if len(self.jobs) == 1 else 's'}"
-        text = f"the journal was lost or rolled back: recovered {count} from the records of runs"
+        text = f"{self.loss or 'the journal was lost or rolled back'}: recovered {count} from the records of runs"
         if self.stranded:
             text += f"; not recovered, still running on GPUs that are not known here: {', '.join(self.stranded)}"
         return f"{text}; jobs that had not run are lost"
 
 
-def recover(state: State, jobs: Path, machine: Machine) -> Recovery | None:
-    """Return what the journal lacks; None if it lacks nothing. Changes the state."""
+def recover(state: State, jobs: Path, machine: Machine, loss: str = "") -> Recovery | None:
+    """Return what the journal lacks; None if it lacks nothing. Changes the state. `loss`: as `Marker.loss` says."""
     folders = unjournalled_runs(state, jobs)
     runs = [run for folder in folders if (run := _read_run(folder)) is not None]
     if not runs:
-        return None
+        return Recovery(loss=loss) if loss else None
     facts: list[Fact] = []
     if not any(host.alive for host in state.resources.nodes):
         facts.append(NodeJoined(max(state.now, min(run.at for run in runs)), machine.node))
@@ -115,7 +115,7 @@ def recover(state: State, jobs: Path, machine: Machine) -> Recovery | None:
     facts += missing_facts(state, runs, numbers)
     recovered = dict.fromkeys(run.job for run in runs if run.job in state.jobs)
     stranded = [run.job for run in runs if run.is_open and run.job not in state.active]
-    return Recovery(facts, list(recovered), stranded)
+    return Recovery(facts, list(recovered), stranded, loss)
 
 
 def unjournalled_runs(state: State, jobs: Path) -> list[Path]:
@@ -220,28 +220,39 @@ def _slots(state: State, run: FoundRun, numbers: Mapping[int, int]) -> Slots | N
     return ((node.id, tuple(numbers[index] for index in given)),)
 
 
-def to_record(job: Job, at: Seconds) -> str:
-    """Return the line that a run keeps of its job. Its environment is in the files of the run already."""
+def to_record(job: Job, start: Start) -> str:
+    """Return the lines that a run keeps of its job and its start. Its environment is in the run's files already."""
     if job.task and job.task.env:
         job = replace(job, task=replace(job.task, env=()))
-    return encode_line(Submitted(at, job))
+    return f"{encode_line(Submitted(start.at, job))}\n{encode_line(start)}"
+
+
+def read_record(record: str, job: JobId) -> tuple[Job, Start] | None:
+    """Return what `to_record` wrote of a run of this job; None if this Weft cannot read it."""
+    try:
+        submitted, start = map(decode_line, record.split("\n"))
+    except (JournalError, ValueError):
+        return None
+    if not isinstance(submitted, Submitted) or not isinstance(start, Start):
+        return None
+    return (submitted.job, start) if submitted.job.id == start.job == job else None
+
+
+def recovered_job(job: Job, env: Mapping[str, str]) -> Job:
+    """Return a job from its record and the environment of its run."""
+    task = replace(job.task or Task(), env=_submitted_env(env))
+    # its run began, so its dependencies were met; the service of a replica starts others
+    return replace(job, task=task, after=(), after_any=(), after_failed=(), replica=None)
 
 
 def _from_record(run: FoundRun) -> Job | None:
     """Return the job that the record of a run describes; None if the run has no record that this Weft can read."""
-    try:
-        fact = decode_line(str(run.spec.get("record") or ""))
-    except JournalError:
-        return None
-    if not isinstance(fact, Submitted) or fact.job.id != run.job:
-        return None
-    task = replace(fact.job.task or Task(), env=_submitted_env(run))
-    # its run began, so its dependencies were met; the service of a replica starts others
-    return replace(fact.job, task=task, after=(), after_any=(), after_failed=(), replica=None)
+    record = read_record(str(run.spec.get("record") or ""), run.job)
+    return None if record is None else recovered_job(record[0], run.env)
 
 
-def _submitted_env(run: FoundRun) -> tuple[tuple[str, str], ...]:
-    return tuple((name, value) for name, value in run.env.items() if not name.startswith(WEFT_VARIABLES))
+def _submitted_env(env: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+    return tuple((name, value) for name, value in env.items() if not name.startswith(WEFT_VARIABLES))
 
 
 def _job(run: FoundRun) -> Job:
@@ -262,7 +273,7 @@ def _job(run: FoundRun) -> Job:
         params=tuple((str(name), str(value)) for name, value in dict(spec.get("params") or {}).items()),
         task=Task(
             chdir=str(spec.get("chdir", "")),
-            env=_submitted_env(run),
+            env=_submitted_env(run.env),
             time_limit_s=spec.get("time_limit_s"),
         ),
     )

@@ -298,7 +298,7 @@ class OperateRequest(_message.Message):
     def __init__(self, verb: _Optional[str] = ..., options: _Optional[_Iterable[_Union[Variable, _Mapping]]] = ...) -> None: ...
 
 class AgentMessage(_message.Message):
-    __slots__ = ("hello", "heartbeat", "news", "gpus", "progress", "log", "tail", "kept", "goodbye")
+    __slots__ = ("hello", "heartbeat", "news", "gpus", "progress", "log", "tail", "kept", "goodbye", "record")
     HELLO_FIELD_NUMBER: _ClassVar[int]
     HEARTBEAT_FIELD_NUMBER: _ClassVar[int]
     NEWS_FIELD_NUMBER: _ClassVar[int]
@@ -308,6 +308,7 @@ class AgentMessage(_message.Message):
     TAIL_FIELD_NUMBER: _ClassVar[int]
     KEPT_FIELD_NUMBER: _ClassVar[int]
     GOODBYE_FIELD_NUMBER: _ClassVar[int]
+    RECORD_FIELD_NUMBER: _ClassVar[int]
     hello: Hello
     heartbeat: Heartbeat
     news: RunNews
@@ -317,10 +318,11 @@ class AgentMessage(_message.Message):
     tail: LogTail
     kept: Kept
     goodbye: Goodbye
-    def __init__(self, hello: _Optional[_Union[Hello, _Mapping]] = ..., heartbeat: _Optional[_Union[Heartbeat, _Mapping]] = ..., news: _Optional[_Union[RunNews, _Mapping]] = ..., gpus: _Optional[_Union[GpuNews, _Mapping]] = ..., progress: _Optional[_Union[Progress, _Mapping]] = ..., log: _Optional[_Union[LogPart, _Mapping]] = ..., tail: _Optional[_Union[LogTail, _Mapping]] = ..., kept: _Optional[_Union[Kept, _Mapping]] = ..., goodbye: _Optional[_Union[Goodbye, _Mapping]] = ...) -> None: ...
+    record: RunRecord
+    def __init__(self, hello: _Optional[_Union[Hello, _Mapping]] = ..., heartbeat: _Optional[_Union[Heartbeat, _Mapping]] = ..., news: _Optional[_Union[RunNews, _Mapping]] = ..., gpus: _Optional[_Union[GpuNews, _Mapping]] = ..., progress: _Optional[_Union[Progress, _Mapping]] = ..., log: _Optional[_Union[LogPart, _Mapping]] = ..., tail: _Optional[_Union[LogTail, _Mapping]] = ..., kept: _Optional[_Union[Kept, _Mapping]] = ..., goodbye: _Optional[_Union[Goodbye, _Mapping]] = ..., record: _Optional[_Union[RunRecord, _Mapping]] = ...) -> None: ...
 
 class SchedulerMessage(_message.Message):
-    __slots__ = ("welcome", "start", "stop", "confirm", "heartbeat", "read", "forget", "suspend", "terminal", "reweave")
+    __slots__ = ("welcome", "start", "stop", "confirm", "heartbeat", "read", "forget", "suspend", "terminal", "reweave", "describe")
     WELCOME_FIELD_NUMBER: _ClassVar[int]
     START_FIELD_NUMBER: _ClassVar[int]
     STOP_FIELD_NUMBER: _ClassVar[int]
@@ -331,6 +333,7 @@ class SchedulerMessage(_message.Message):
     SUSPEND_FIELD_NUMBER: _ClassVar[int]
     TERMINAL_FIELD_NUMBER: _ClassVar[int]
     REWEAVE_FIELD_NUMBER: _ClassVar[int]
+    DESCRIBE_FIELD_NUMBER: _ClassVar[int]
     welcome: Welcome
     start: StartRun
     stop: StopRun
@@ -341,7 +344,8 @@ class SchedulerMessage(_message.Message):
     suspend: SuspendRun
     terminal: ServeTerminal
     reweave: ReweaveRun
-    def __init__(self, welcome: _Optional[_Union[Welcome, _Mapping]] = ..., start: _Optional[_Union[StartRun, _Mapping]] = ..., stop: _Optional[_Union[StopRun, _Mapping]] = ..., confirm: _Optional[_Union[Confirm, _Mapping]] = ..., heartbeat: _Optional[_Union[HeartbeatReply, _Mapping]] = ..., read: _Optional[_Union[ReadLog, _Mapping]] = ..., forget: _Optional[_Union[Forget, _Mapping]] = ..., suspend: _Optional[_Union[SuspendRun, _Mapping]] = ..., terminal: _Optional[_Union[ServeTerminal, _Mapping]] = ..., reweave: _Optional[_Union[ReweaveRun, _Mapping]] = ...) -> None: ...
+    describe: DescribeRuns
+    def __init__(self, welcome: _Optional[_Union[Welcome, _Mapping]] = ..., start: _Optional[_Union[StartRun, _Mapping]] = ..., stop: _Optional[_Union[StopRun, _Mapping]] = ..., confirm: _Optional[_Union[Confirm, _Mapping]] = ..., heartbeat: _Optional[_Union[HeartbeatReply, _Mapping]] = ..., read: _Optional[_Union[ReadLog, _Mapping]] = ..., forget: _Optional[_Union[Forget, _Mapping]] = ..., suspend: _Optional[_Union[SuspendRun, _Mapping]] = ..., terminal: _Optional[_Union[ServeTerminal, _Mapping]] = ..., reweave: _Optional[_Union[ReweaveRun, _Mapping]] = ..., describe: _Optional[_Union[DescribeRuns, _Mapping]] = ...) -> None: ...
 
 class GpuSpec(_message.Message):
     __slots__ = ("index", "uuid", "model", "memory_mb")
@@ -452,16 +456,18 @@ class HeartbeatReply(_message.Message):
     def __init__(self, epoch: _Optional[int] = ..., at: _Optional[float] = ..., leaves_in_s: _Optional[float] = ...) -> None: ...
 
 class NodeStatus(_message.Message):
-    __slots__ = ("load", "ram_used_mb", "readings", "shares")
+    __slots__ = ("load", "ram_used_mb", "readings", "shares", "disk_free_mb")
     LOAD_FIELD_NUMBER: _ClassVar[int]
     RAM_USED_MB_FIELD_NUMBER: _ClassVar[int]
     READINGS_FIELD_NUMBER: _ClassVar[int]
     SHARES_FIELD_NUMBER: _ClassVar[int]
+    DISK_FREE_MB_FIELD_NUMBER: _ClassVar[int]
     load: float
     ram_used_mb: int
     readings: _containers.RepeatedCompositeFieldContainer[GpuReading]
     shares: _containers.RepeatedCompositeFieldContainer[GpuShare]
-    def __init__(self, load: _Optional[float] = ..., ram_used_mb: _Optional[int] = ..., readings: _Optional[_Iterable[_Union[GpuReading, _Mapping]]] = ..., shares: _Optional[_Iterable[_Union[GpuShare, _Mapping]]] = ...) -> None: ...
+    disk_free_mb: int
+    def __init__(self, load: _Optional[float] = ..., ram_used_mb: _Optional[int] = ..., readings: _Optional[_Iterable[_Union[GpuReading, _Mapping]]] = ..., shares: _Optional[_Iterable[_Union[GpuShare, _Mapping]]] = ..., disk_free_mb: _Optional[int] = ...) -> None: ...
 
 class GpuShare(_message.Message):
     __slots__ = ("gpu", "job", "kind", "request", "limit", "busy", "rate", "enforced", "advisory")
@@ -626,7 +632,7 @@ class GangMember(_message.Message):
     def __init__(self, node: _Optional[str] = ..., address: _Optional[str] = ..., port: _Optional[int] = ..., gpus: _Optional[int] = ...) -> None: ...
 
 class StartRun(_message.Message):
-    __slots__ = ("epoch", "job", "run", "name", "command", "chdir", "env", "params", "gpus", "memory_mb", "gang", "rank", "per_gpu", "array_index", "array_size", "time_limit_s", "grace_s", "snapshot", "user", "checkpoint", "signal", "output", "error", "ram_mb", "cpu_limit", "stdin", "terminal", "gpu_share", "gpu_request", "cpus", "compat", "weave", "array_first", "array_last", "stages", "health", "image", "mounts", "runtime", "group", "requeue")
+    __slots__ = ("epoch", "job", "run", "name", "command", "chdir", "env", "params", "gpus", "memory_mb", "gang", "rank", "per_gpu", "array_index", "array_size", "time_limit_s", "grace_s", "snapshot", "user", "checkpoint", "signal", "output", "error", "ram_mb", "cpu_limit", "stdin", "terminal", "gpu_share", "gpu_request", "cpus", "compat", "weave", "array_first", "array_last", "stages", "health", "image", "mounts", "runtime", "record", "group", "requeue")
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     JOB_FIELD_NUMBER: _ClassVar[int]
     RUN_FIELD_NUMBER: _ClassVar[int]
@@ -666,6 +672,7 @@ class StartRun(_message.Message):
     IMAGE_FIELD_NUMBER: _ClassVar[int]
     MOUNTS_FIELD_NUMBER: _ClassVar[int]
     RUNTIME_FIELD_NUMBER: _ClassVar[int]
+    RECORD_FIELD_NUMBER: _ClassVar[int]
     GROUP_FIELD_NUMBER: _ClassVar[int]
     REQUEUE_FIELD_NUMBER: _ClassVar[int]
     epoch: int
@@ -707,9 +714,10 @@ class StartRun(_message.Message):
     image: str
     mounts: _containers.RepeatedScalarFieldContainer[str]
     runtime: str
+    record: str
     group: str
     requeue: bool
-    def __init__(self, epoch: _Optional[int] = ..., job: _Optional[str] = ..., run: _Optional[int] = ..., name: _Optional[str] = ..., command: _Optional[_Iterable[str]] = ..., chdir: _Optional[str] = ..., env: _Optional[_Iterable[_Union[Variable, _Mapping]]] = ..., params: _Optional[_Iterable[_Union[Variable, _Mapping]]] = ..., gpus: _Optional[_Iterable[int]] = ..., memory_mb: _Optional[int] = ..., gang: _Optional[_Iterable[_Union[GangMember, _Mapping]]] = ..., rank: _Optional[int] = ..., per_gpu: _Optional[bool] = ..., array_index: _Optional[int] = ..., array_size: _Optional[int] = ..., time_limit_s: _Optional[float] = ..., grace_s: _Optional[float] = ..., snapshot: _Optional[str] = ..., user: _Optional[str] = ..., checkpoint: _Optional[str] = ..., signal: _Optional[str] = ..., output: _Optional[str] = ..., error: _Optional[str] = ..., ram_mb: _Optional[int] = ..., cpu_limit: _Optional[int] = ..., stdin: _Optional[str] = ..., terminal: _Optional[str] = ..., gpu_share: _Optional[float] = ..., gpu_request: _Optional[float] = ..., cpus: _Optional[int] = ..., compat: _Optional[str] = ..., weave: _Optional[_Union[Weave, _Mapping]] = ..., array_first: _Optional[int] = ..., array_last: _Optional[int] = ..., stages: _Optional[str] = ..., health: _Optional[_Union[ReplicaHealth, _Mapping]] = ..., image: _Optional[str] = ..., mounts: _Optional[_Iterable[str]] = ..., runtime: _Optional[str] = ..., group: _Optional[str] = ..., requeue: _Optional[bool] = ...) -> None: ...
+    def __init__(self, epoch: _Optional[int] = ..., job: _Optional[str] = ..., run: _Optional[int] = ..., name: _Optional[str] = ..., command: _Optional[_Iterable[str]] = ..., chdir: _Optional[str] = ..., env: _Optional[_Iterable[_Union[Variable, _Mapping]]] = ..., params: _Optional[_Iterable[_Union[Variable, _Mapping]]] = ..., gpus: _Optional[_Iterable[int]] = ..., memory_mb: _Optional[int] = ..., gang: _Optional[_Iterable[_Union[GangMember, _Mapping]]] = ..., rank: _Optional[int] = ..., per_gpu: _Optional[bool] = ..., array_index: _Optional[int] = ..., array_size: _Optional[int] = ..., time_limit_s: _Optional[float] = ..., grace_s: _Optional[float] = ..., snapshot: _Optional[str] = ..., user: _Optional[str] = ..., checkpoint: _Optional[str] = ..., signal: _Optional[str] = ..., output: _Optional[str] = ..., error: _Optional[str] = ..., ram_mb: _Optional[int] = ..., cpu_limit: _Optional[int] = ..., stdin: _Optional[str] = ..., terminal: _Optional[str] = ..., gpu_share: _Optional[float] = ..., gpu_request: _Optional[float] = ..., cpus: _Optional[int] = ..., compat: _Optional[str] = ..., weave: _Optional[_Union[Weave, _Mapping]] = ..., array_first: _Optional[int] = ..., array_last: _Optional[int] = ..., stages: _Optional[str] = ..., health: _Optional[_Union[ReplicaHealth, _Mapping]] = ..., image: _Optional[str] = ..., mounts: _Optional[_Iterable[str]] = ..., runtime: _Optional[str] = ..., record: _Optional[str] = ..., group: _Optional[str] = ..., requeue: _Optional[bool] = ...) -> None: ...
 
 class ReplicaHealth(_message.Message):
     __slots__ = ("path", "start_within_s", "every_s", "fails", "warmup_path", "warmup_body", "warmup_requests")
@@ -874,6 +882,26 @@ class Kept(_message.Message):
     JOBS_FIELD_NUMBER: _ClassVar[int]
     jobs: _containers.RepeatedScalarFieldContainer[str]
     def __init__(self, jobs: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class DescribeRuns(_message.Message):
+    __slots__ = ("jobs",)
+    JOBS_FIELD_NUMBER: _ClassVar[int]
+    jobs: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, jobs: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class RunRecord(_message.Message):
+    __slots__ = ("job", "run", "record", "env", "ended")
+    JOB_FIELD_NUMBER: _ClassVar[int]
+    RUN_FIELD_NUMBER: _ClassVar[int]
+    RECORD_FIELD_NUMBER: _ClassVar[int]
+    ENV_FIELD_NUMBER: _ClassVar[int]
+    ENDED_FIELD_NUMBER: _ClassVar[int]
+    job: str
+    run: int
+    record: str
+    env: _containers.RepeatedCompositeFieldContainer[Variable]
+    ended: bool
+    def __init__(self, job: _Optional[str] = ..., run: _Optional[int] = ..., record: _Optional[str] = ..., env: _Optional[_Iterable[_Union[Variable, _Mapping]]] = ..., ended: _Optional[bool] = ...) -> None: ...
 
 class Forget(_message.Message):
     __slots__ = ("jobs",)

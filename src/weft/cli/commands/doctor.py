@@ -29,6 +29,7 @@ EXAMPLE: Final = """example:
   weft doctor --json"""
 
 LOW_MB: Final = 512
+SERVER_REMEDY: Final = "end it, then weft server --restore goes back to its last backup"
 
 
 configure = flags.add_common
@@ -37,6 +38,7 @@ configure = flags.add_common
 def run(args: argparse.Namespace) -> int:
     from weft.endpoints.config import effective_setting
     from weft.endpoints.paths import user_paths
+    from weft.journal.base import OK, UNFINISHED
     from weft.node.checks import check
     from weft.node.scheduler_side import clock_offset
     from weft.wire.views.doctor import DoctorView
@@ -60,7 +62,10 @@ def run(args: argparse.Namespace) -> int:
             problems.append(_one_line(error))
     else:
         found = _would_be(here, found, problems)
-    found = _with_journal(here, found, problems)
+    if found.nodes is None:
+        found = _with_journal(here, found, problems)
+    elif found.journal is not None and found.journal.check not in (None, OK, UNFINISHED):
+        problems.append(f"the journal of the server is damaged: {found.journal.check}; {SERVER_REMEDY}")
     problems += _problems(here, found)
     checks = check(offset)
     problems += [f"{step.detail}: {step.advice}" for step in checks if step.state == FAILED and step.name != "disk"]
@@ -129,17 +134,14 @@ def _with_journal(here: Paths, found: DoctorView, problems: list[str]) -> Doctor
         problems += _unjournalled(here)
     if not here.has_journal():
         return found
-    from datetime import UTC, datetime
-
     from weft.journal import store_at
     from weft.journal.base import OK, UNFINISHED
+    from weft.journal.marker import backup_time
     from weft.wire.views.doctor import JournalView
 
     store = store_at(here.journal_url)
     health = store.check()
-    backup = None
-    if (backup_at := store.backup_at()) is not None:
-        backup = datetime.fromtimestamp(backup_at, UTC).isoformat(timespec="seconds")[:-6] + "Z"
+    backup = backup_time(store) or None
     if health.check not in (OK, UNFINISHED):
         remedy = f"; weft up --restore goes back to the backup of {backup}" if backup else ""
         problems.append(f"{here.journal_url} is damaged: {health.check}{remedy}")
@@ -168,6 +170,7 @@ def _problems(here: Paths, found: DoctorView) -> list[str]:
             problems.append(f"no new jobs start ({why}): {detail}")
     problems += found.pools or ()
     problems += found.database or ()
+    problems += found.node_problems or ()
     if found.free_mb is not None and found.free_mb < LOW_MB:
         problems.append(f"only {found.free_mb} MB of disk space are left for state and logs")
     for folder in (here.state, here.runtime):

@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from weft.cli import connection, flags, sigterm
+from weft.cli import connection, flags, render, sigterm
 from weft.cli.text import plural
 from weft.errors import InputError
 
@@ -44,6 +44,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     add("--policy", metavar="P", help="policy: NAME[:option=value...], see weft policies (balanced)")
     add("--placement", metavar="P", help="placement (default: the policy's)")
+    add("--restore", action="store_true", help="replace a damaged journal by its last backup, unless it has more facts")
     add("--db", metavar="PATH", help="journal: a path or a URL (state.db in the server's folder)")
     add(
         "--peers",
@@ -152,7 +153,7 @@ def run(args: argparse.Namespace) -> int:
         args.metrics_host or "127.0.0.1", args.log_format, args.log_stderr, _router(args),
         _flags(args), _peers(args), cluster_main.LEADER_LEASE_S if args.leader_lease is None else args.leader_lease,
         os.path.abspath(args.blobs) if args.blobs else "",
-        page, lambda opened: _on_open(plan, opened),
+        page, args.restore, render.print_message, lambda opened: _on_open(plan, opened),
     )  # fmt: skip
     cluster_main.run(plan)
     return 0

@@ -107,18 +107,14 @@ def _prepare_shared(settings: Settings) -> None:
 
 def _restore(here: Paths) -> None:
     from weft.errors import Refused
-    from weft.journal.file_store import DAMAGED_SUFFIX
     from weft.server.restore import restore
 
     if here.answers():
         raise Refused("a scheduler is running\n  end it with weft down; jobs continue")
-    facts = restore(here)
-    render.print_message(
-        f"restored the last backup, and recovered {plural(facts, 'fact')} since then from the records of runs"
-    )
-    render.print_message(
-        f"jobs submitted since then that never ran are lost; the damaged journal is kept as *{DAMAGED_SUFFIX}"
-    )
+    restored, facts = restore(here)
+    for line in restored.describe():
+        render.print_message(line)
+    render.print_message(f"recovered {plural(facts, 'fact')} since then from the records of runs")
 
 
 def _given(args: argparse.Namespace) -> dict[str, object]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Protocol
@@ -101,10 +101,18 @@ class NodeResources:
             for other in self.holders[gpu]:
                 if other.weave == weave:
                     return
-        woven = {h.weave for h in self.holders[gpu] if h.weave}
-        request = sum(h.allocation.family.share.request for h in self.holders[gpu] if not h.weave) + len(woven)
-        if request + holder.allocation.family.share.request > 1 + SHARE_TOLERANCE:
+        if self.requested(gpu) + holder.allocation.family.share.request > 1 + SHARE_TOLERANCE:
             raise PlanError(f"GPU {gpu} of {self.node.id} would be allocated twice")
+
+    def has_free(self, gpus: Sequence[int], request: float) -> bool:
+        """Return whether these are different GPUs of this node that have a share free."""
+        count = len(self.node.gpus) if self.alive and len(set(gpus)) == len(gpus) else 0
+        return all(0 <= gpu < count and self.requested(gpu) + request <= 1 + SHARE_TOLERANCE for gpu in gpus)
+
+    def requested(self, gpu: int) -> float:
+        """Return the sum of the shares of a GPU that holders have. A weave has one whole share."""
+        woven = {holder.weave for holder in self.holders[gpu] if holder.weave}
+        return sum(h.allocation.family.share.request for h in self.holders[gpu] if not h.weave) + len(woven)
 
     # ---- GPUs for a shape
 

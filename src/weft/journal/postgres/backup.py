@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from weft.errors import NotFound
+from weft.journal.postgres.journal import LENGTH
 from weft.journal.postgres.session import Session
 
 TABLES: Final = ("meta", "facts", "snapshot")
@@ -30,6 +31,11 @@ def backup_at(session: Session) -> float | None:
         return None
     ((at,),) = session.rows("read", "SELECT value FROM weft_backup_meta WHERE key = 'backup_at'")
     return float(at)
+
+
+def length(session: Session) -> int:
+    """Return the number of facts ever appended before the copy was made."""
+    return int(session.rows("read", LENGTH.format("weft_backup_"))[0][0])
 
 
 def restore(url: str) -> None:

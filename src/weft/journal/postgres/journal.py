@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from weft.errors import Deposed, JournalError
+from weft.errors import Deposed, JournalDamaged, JournalError
 from weft.journal.base import CHECK_TIMEOUT_S, PAGE_FACTS, Health
 from weft.journal.codec import seal, unseal
 from weft.journal.postgres import schema
@@ -34,10 +34,10 @@ FENCED_AND_RENEWED: Final = (
 """For the leader: an append renews its lease."""
 CLOCK: Final = "clock_timestamp()"
 RETRY_S: Final = 0.1
-_LAST: Final = (
-    "SELECT coalesce((SELECT max(position) FROM weft_facts),"
-    " (SELECT value::bigint FROM weft_meta WHERE key = 'base'), 0)"
+LENGTH: Final = (
+    "SELECT coalesce((SELECT max(position) FROM {0}facts), (SELECT value::bigint FROM {0}meta WHERE key = 'base'), 0)"
 )
+_LAST: Final = LENGTH.format("weft_")
 
 
 class PostgresJournal:
@@ -174,7 +174,9 @@ class PostgresJournal:
                 (begin, end),
             )
             if len(rows) != end - begin:
-                raise JournalError(f"{self.where}: rows of {table} are missing between positions {begin + 1} and {end}")
+                raise JournalDamaged(
+                    f"{self.where}: rows of {table} are missing between positions {begin + 1} and {end}"
+                )
             for position, body in rows:
                 yield decode_row(self.where, position, body)
 
@@ -183,4 +185,4 @@ def decode_row(where: str, position: int, body: str) -> Fact:
     try:
         return unseal(body.encode(), position)
     except JournalError as error:
-        raise JournalError(f"{where}: position {position}: {error}") from None
+        raise type(error)(f"{where}: position {position}: {error}") from None

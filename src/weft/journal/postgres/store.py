@@ -16,6 +16,10 @@ class PostgresStore:
         self.url = url
 
     @property
+    def location(self) -> str:
+        return public_url(self.url)
+
+    @property
     def backup_location(self) -> str:
         return f"the tables weft_backup_* of {public_url(self.url)}"
 
@@ -44,6 +48,15 @@ class PostgresStore:
             return backup.backup_at(session)
         except JournalError:
             return None
+        finally:
+            session.close()
+
+    def backup_length(self) -> int | None:
+        if self.backup_at() is None:
+            return None
+        session = Session(self.url)
+        try:
+            return backup.length(session)
         finally:
             session.close()
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
 from urllib.parse import quote
 
-from weft.errors import JournalError
+from weft.errors import JournalDamaged, JournalError
 from weft.journal.base import CHECK_TIMEOUT_S, PAGE_FACTS, Health
 from weft.journal.codec import FORMAT, check_format, seal, unseal
 from weft.journal.files import explain_errors, open_private
@@ -82,6 +82,8 @@ class SqliteJournal:
     @property
     def name(self) -> str:
 
+        if not self._has_tables:
+            return ""
         with self._explain_errors("read"):
             row = self._db.execute("SELECT value FROM meta WHERE key = 'name'").fetchone()
         return str(row[0]) if row else ""
@@ -133,12 +135,14 @@ class SqliteJournal:
                     (begin, end),
                 ).fetchall()
             if len(rows) != end - begin:
-                raise JournalError(f"{self.path}: rows of {table} are missing between positions {begin + 1} and {end}")
+                raise JournalDamaged(
+                    f"{self.path}: rows of {table} are missing between positions {begin + 1} and {end}"
+                )
             for position, body in rows:
                 try:
                     fact = unseal(body, position)
                 except JournalError as error:
-                    raise JournalError(f"{self.path}: position {position}: {error}") from None
+                    raise type(error)(f"{self.path}: position {position}: {error}") from None
                 yield fact
 
     def _last(self, table: str) -> int:
@@ -166,7 +170,8 @@ class SqliteJournal:
                 f"cannot {action} {self.path}: another process wrote to it\n  stop one of the two, then reopen it"
             ) from None
         except sqlite3.Error as error:
-            raise JournalError(f"cannot {action} {self.path}: {error}") from None
+            kind = JournalDamaged if type(error) is sqlite3.DatabaseError else JournalError
+            raise kind(f"cannot {action} {self.path}: {error}") from None
 
     # ---- opening
 

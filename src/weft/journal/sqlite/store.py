@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import time
+from dataclasses import replace
 from typing import ClassVar
 
-from weft.journal.base import CHECK_TIMEOUT_S, Health, Journal
+from weft.journal.base import CHECK_TIMEOUT_S, OK, Health
 from weft.journal.file_store import FileStore
 from weft.journal.sqlite.backup import back_up
 from weft.journal.sqlite.compaction import compact
@@ -14,10 +16,8 @@ from weft.journal.sqlite.journal import SqliteJournal
 
 class SqliteStore(FileStore):
     scheme: ClassVar[str] = "sqlite"
+    journal = SqliteJournal
     side_files: ClassVar[tuple[str, ...]] = ("-wal", "-shm")
-
-    def open(self, *, readonly: bool = False) -> Journal:
-        return SqliteJournal(self.path, readonly=readonly)
 
     def compact(self) -> bool:
         return compact(self.path)
@@ -26,4 +26,6 @@ class SqliteStore(FileStore):
         back_up(self.path, self.backup_path)
 
     def check(self, timeout_s: float = CHECK_TIMEOUT_S) -> Health:
-        return health(self.path, timeout_s)
+        until = time.monotonic() + timeout_s
+        found = health(self.path, timeout_s)
+        return replace(found, check=self.diagnose(until)) if found.check == OK else found

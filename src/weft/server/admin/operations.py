@@ -12,7 +12,8 @@ from importlib.metadata import version
 from typing import Final, NamedTuple
 
 from weft.errors import InputError, UnknownName
-from weft.journal import Journal
+from weft.journal import store_at
+from weft.journal.marker import backup_time
 from weft.model import AdminAction, Cancelled, Event, GroupLimited, Paused, Resumed, Undeployed, Wake
 from weft.model.status import Reason
 from weft.model.team_facts import TeamEvent
@@ -23,9 +24,9 @@ from weft.server.auth.identity import Caller
 from weft.server.backends.base import Kill
 from weft.server.controller import Controller
 from weft.server.jobs import groups
-from weft.server.pause_reasons import CLOSING, POLICY_FAILED
+from weft.server.pause_reasons import CLOSING, POLICY_FAILED, RECOVERING
 from weft.server.pools.views import pool_problems
-from weft.wire.views.base import Answer
+from weft.wire.views.base import Answer, replace_fields
 from weft.wire.views.doctor import JobCountsView, JournalView, SchedulerView
 from weft.wire.views.groups import GroupSettingsView
 from weft.wire.views.notify import NotifyTestView, TargetsView
@@ -44,6 +45,8 @@ from weft.wire.views.profiles import StoredProfileView
 from weft.wire.views.teams import TeamsChangedView
 
 MAX_OPTION_CHARS: Final = 4096
+CHECK_S: Final = 2.0
+"""The most seconds for a check of the journal, next to the work of the server."""
 KILL_TIMEOUT_S: Final = 10.0
 """The most seconds to wait for killed runs to end."""
 
@@ -111,7 +114,9 @@ async def _resume(request: AdminRequest) -> PausedView | GroupSettingsView:
     if "group" in request.options:
         return await _group(request)
     await request.controller.retry_policy()
-    await request.journal(lambda now: [Resumed(now, why) for why in (Reason.PAUSED, POLICY_FAILED, CLOSING)])
+    await request.journal(
+        lambda now: [Resumed(now, why) for why in (Reason.PAUSED, POLICY_FAILED, CLOSING, RECOVERING)]
+    )
     return PausedView(paused=False)
 
 
@@ -245,7 +250,7 @@ async def _doctor(request: AdminRequest) -> SchedulerView:
     """Describe the server. Safe to paste: no environment, command or name of a job. Its folders are for admins."""
     controller, is_admin = request.controller, request.who.role == "admin"
     state, summary = controller.scheduler.state, controller.inventory.summary()
-    journal_bytes, database = await _journal_figures(controller.journal)
+    journal, database = await _journal_figures(controller, check=is_admin and summary.nodes is not None)
     if database is not None:
         database += await controller.notifications.problems()
     return SchedulerView(
@@ -271,24 +276,29 @@ async def _doctor(request: AdminRequest) -> SchedulerView:
         beat_s=summary.beat_s,
         state_dir=str(controller.paths.state) if is_admin else "",
         runtime_dir=str(controller.paths.runtime) if is_admin else "",
-        journal=JournalView(facts=len(controller.journal), bytes=journal_bytes),
+        journal=journal,
         database=database,
         jobs=JobCountsView(running=len(state.active), waiting=len(state.waiting), ended=len(state.ended)),
         enforced=list(ENFORCED),
         advisory=list(ADVISORY),
         idle_s=controller.settings.idle_s,
         pools=pool_problems(controller.pools) if state.pools.by_name else None,
+        node_problems=summary.problems,
     )
 
 
-async def _journal_figures(journal: Journal) -> tuple[int, list[str] | None]:
-    """Return the size of the journal, and the problems of its database if it is in one."""
+async def _journal_figures(controller: Controller, *, check: bool) -> tuple[JournalView, list[str] | None]:
+    """Return the journal, checked if an admin asks, and the problems of its database if it is in one."""
+    journal, store = controller.journal, store_at(controller.journal.url)
+    health = await asyncio.to_thread(journal.check, CHECK_S if check else 0.0)
+    view = JournalView(facts=len(journal), bytes=health.size_bytes)
+    if check:
+        view = replace_fields(view, check=health.check, backup=await asyncio.to_thread(backup_time, store) or None)
     if not journal.waits:
-        return journal.check(0.0).size_bytes, None
+        return view, None
     from weft.journal.postgres.replicas import replica_problems
 
-    health = await asyncio.to_thread(journal.check, 0.0)
-    return health.size_bytes, await asyncio.to_thread(replica_problems, journal.url)
+    return view, await asyncio.to_thread(replica_problems, journal.url)
 
 
 async def _shutdown(request: AdminRequest) -> ShutdownView:

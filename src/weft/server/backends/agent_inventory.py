@@ -4,25 +4,39 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Mapping
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
 from weft.inputs.atomic import write_atomic
 from weft.model import NodeId
+from weft.model.pool import is_of_pool
+from weft.model.status import Reason
 from weft.server.backends.base import Host
 from weft.server.gpu_numbers import GpuNumbers
 from weft.server.inventory import BackendSummary, GpuUsage, NodeConnection, with_shares
 from weft.server.nodes.registered_node import RegisteredNode
 from weft.server.nodes.registry import NodeRegistry
+from weft.server.pause_reasons import DISK_FLOOR, FILE_LIMIT
 from weft.wire.views.doctor import DeviceView, MembersView
 
 FILE: Final = "numbers.json"
+LOW_DISK_MB: Final = 512
 log = logging.getLogger(__name__)
 
 
 class AgentInventory:
-    def __init__(self, host: Host, registry: Callable[[], NodeRegistry], *, lease_s: float, heartbeat_s: float) -> None:
+    def __init__(
+        self,
+        host: Host,
+        registry: Callable[[], NodeRegistry],
+        run_problems: Callable[[], list[str]],
+        *,
+        lease_s: float,
+        heartbeat_s: float,
+    ) -> None:
+        self._run_problems = run_problems
         self._host, self._registry, self._lease_s, self._heartbeat_s = host, registry, lease_s, heartbeat_s
         self.numbers = GpuNumbers()
         self._path = host.paths.state / FILE
@@ -82,7 +96,38 @@ class AgentInventory:
             driver="ok",
             lease_s=self._lease_s,
             beat_s=self._heartbeat_s,
+            problems=[*self._disk_problems(members), *self._node_problems(), *self._run_problems()],
         )
+
+    def _disk_problems(self, members: Iterable[RegisteredNode]) -> Iterator[str]:
+        found = os.statvfs(self._host.paths.state)
+        free_mb = {"the server": found.f_bavail * found.f_frsize >> 20}
+        free_mb |= {
+            f"node {each.id}": each.status.disk_free_mb for each in members if each.status.HasField("disk_free_mb")
+        }
+        for where, left_mb in free_mb.items():
+            if left_mb < LOW_DISK_MB:
+                yield f"{where} has only {left_mb} MB of disk space left for state and logs"
+
+    def _node_problems(self) -> Iterator[str]:
+        """Yield what keeps nodes from working. A node that an admin has drained may be away."""
+        state, connections = self._host.state(), self.nodes()
+        hosts = [host for host in state.resources.nodes if state.resources.by_id[host.node.id] is host]
+        for host in hosts:
+            node = host.node.id
+            closed = {why: closure.detail for (name, why), closure in state.closed.items() if name == node}
+            connection = connections.get(node)
+            if Reason.DRAINED in closed or Reason.NODE_LEAVING in closed:
+                continue
+            if not host.alive:
+                if Reason.NODE_SILENT in closed and not is_of_pool(host.node):
+                    yield f"node {node} is lost: its agent sends no heartbeats; weft drain {node} if it stays away"
+            elif connection is not None and connection.lost_in_s is not None:
+                left_s = connection.lost_in_s
+                yield f"node {node} is silent for {connection.beat_s:.0f} s: its runs are lost in {left_s:.0f} s"
+            for why in (Reason.NODE_UNHEALTHY, DISK_FLOOR, FILE_LIMIT):
+                if why in closed:
+                    yield f"nothing starts on node {node} ({why}): {closed[why]}"
 
 
 def _load(path: Path) -> dict[NodeId, list[int]]:

@@ -26,6 +26,7 @@ from weft.server.gpu_numbers import GpuNumbers
 from weft.server.jobs.admission import ClusterRules
 from weft.server.jobs.checkpoints import Checkpoints
 from weft.server.jobs.quotas import Quotas
+from weft.server.nodes.adoption import Adoption
 from weft.server.nodes.outbox import Reply
 from weft.server.nodes.registry import NodeRegistry
 from weft.server.nodes.run_messages import stop_run, suspend_run
@@ -35,11 +36,14 @@ from weft.server.pause_reasons import CLOSING
 from weft.server.settings import Settings
 from weft.version import VERSION
 from weft.wire import messages as m
+from weft.wire.runs import MAX_JOBS_PER_MESSAGE
 
 TICK_S: Final = 1.0
 HEARTBEAT_S: Final = 5.0
 MARGIN_S: Final = 2 * (lease.GRACE_S + lease.POLL_S) + 10.0
 """The time that shims need to notice the end of the lease and to kill; doubled for busy machines."""
+MAX_LISTED: Final = 20
+"""The most killed runs that `weft doctor` lists; the log has all."""
 log = logging.getLogger(__name__)
 
 
@@ -54,12 +58,14 @@ class AgentBackend:
         self._checkpoints = Checkpoints(host.paths.jobs, host.files.changed)
         self.quotas = Quotas(host.settings, host.paths.state)
         self._registry = self._new_registry()
+        self.adoption = Adoption(host.state, host.loop.clock.now())
         self.inventory = AgentInventory(
-            host, self._present_registry, lease_s=self._lease_s, heartbeat_s=self._heartbeat_s
+            host, self._present_registry, self._run_problems, lease_s=self._lease_s, heartbeat_s=self._heartbeat_s
         )
         self.logs = AgentLogs(host, self._present_registry, self.streams)
         self._tasks = TaskSet()
         self._is_open = False
+        self._logged_kills = 0
 
     @property
     def registry(self) -> NodeRegistry:
@@ -69,6 +75,10 @@ class AgentBackend:
 
     def _present_registry(self) -> NodeRegistry:
         return self.registry
+
+    def _run_problems(self) -> list[str]:
+        killed = [f"{run} was killed: the journal did not have it" for run in self._registry.killed]
+        return [*self.adoption.problems(), *killed[:MAX_LISTED]]
 
     def _new_registry(self) -> NodeRegistry:
         return NodeRegistry(
@@ -102,6 +112,13 @@ class AgentBackend:
 
     async def _tick(self) -> None:
         self.streams.deliver(await self._host.loop.call(lambda now: self.registry.tick(now, self._host.ejected())))
+        killed = self._registry.killed
+        for run in killed[self._logged_kills :]:
+            log.warning("%s is killed: the journal does not have it", run)
+        self._logged_kills = len(killed)
+        if self.adoption.is_active:
+            self._host.loop.post(self.adoption.step)
+            self._host.loop.decide(self.adoption.decide)
 
     # ---- decisions in
 
@@ -147,8 +164,14 @@ class AgentBackend:
                 self.logs.answered(conn, message.log)
             case "tail":
                 await self.logs.keep(conn, message.tail)
+            case "kept" if self.adoption.is_active:
+                jobs = self.adoption.wanted(message.kept.jobs[:MAX_JOBS_PER_MESSAGE])
+                self.streams.send(conn, m.SchedulerMessage(describe=m.DescribeRuns(jobs=jobs)))
             case "kept":
                 self.logs.forget_unknown(conn, message.kept)
+            case "record":
+                if (member := self.registry.member_at(conn)) is not None:
+                    self.adoption.add(member.id, message.record)
             case kind:
                 replies: list[Reply] = await self._host.loop.call(lambda now: self.registry.receive(conn, message, now))
                 if kind == "hello" and (member := self.registry.member_at(conn)) is not None:

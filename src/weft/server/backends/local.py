@@ -131,7 +131,7 @@ class LocalBackend:
         memory_mb = job.allocation.memory_mb.max
         spec = launch_spec(job, start.run, self.machine, gpus, memory_mb, self._progress_socket, self._blobs)
         spec = replace(spec, health=self._host.state().services.health_of(job))
-        spec = replace(spec, record=to_record(job.job, start.at), weave=self._weaves.spec(job) if start.weave else None)
+        spec = replace(spec, record=to_record(job.job, start), weave=self._weaves.spec(job) if start.weave else None)
         self.runtime.hold((start.job, start.run), gpus, memory_mb)
         self.runtime.start(spec)
 

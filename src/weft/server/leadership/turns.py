@@ -8,6 +8,7 @@ import logging
 import os
 import secrets
 import signal
+import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -17,18 +18,23 @@ from weft.endpoints.addresses import Address
 from weft.endpoints.paths import Paths
 from weft.endpoints.private_files import write_private
 from weft.engines.background import TaskSet
-from weft.errors import NotLeading, WeftError
+from weft.errors import JournalDamaged, NotLeading, WeftError
+from weft.journal import store_at
+from weft.journal.marker import Marker
 from weft.journal.postgres.blobs import BlobTable
 from weft.journal.postgres.files import FileTable
 from weft.journal.postgres.journal import PostgresJournal
 from weft.journal.postgres.lease import LeaderLease
+from weft.journal.postgres.led import LedJournal
 from weft.journal.postgres.session import ConnectionLost
+from weft.model import Paused
 from weft.server.auth.interceptor import AuthGateway
 from weft.server.auth.token_tables import PostgresTokenTable
 from weft.server.auth.tokens import DATABASE_FILE, Tokens
 from weft.server.leadership.file_mirror import EDITED_BY_HAND, FileFollower, FileMirror
 from weft.server.leadership.lead import Lead
 from weft.server.leadership.standby import Standby
+from weft.server.pause_reasons import RECOVERING, RECOVERING_DETAIL
 from weft.server.plan import Plan, ServerStatus
 from weft.server.settings import Settings, save
 from weft.server.shared_files import LedParts
@@ -153,6 +159,7 @@ class SharedServer:
         is_deposed = False
         try:
             journal = await asyncio.to_thread(lead.open_journal, self.here.journal_url)
+            await asyncio.to_thread(self._check, journal)
             lead.open(journal)
             files = await asyncio.to_thread(self._open_files, lead)
             settings, scheduler = await asyncio.to_thread(standby.finish, journal)
@@ -179,6 +186,17 @@ class SharedServer:
                 journal.close()
             await lead.close(release=not is_deposed)
             log.info("deposed: this server is a standby again" if is_deposed else "gave up the lead")
+
+    def _check(self, journal: LedJournal) -> None:
+        """Raise if the journal is another one. If it lacks facts, as after the failover of a database, go on, but start
+        nothing until workers have said which runs they have."""
+        marker = Marker(self.here.state)
+        if not (loss := marker.loss(store_at(self.here.journal_url), self.here.jobs)):
+            return
+        if (mark := marker.read()) is None or mark.name != journal.name:
+            raise JournalDamaged(loss)
+        log.error("%s", loss)
+        journal.append(Paused(time.time(), RECOVERING, f"{loss}; {RECOVERING_DETAIL}"))
 
     def _open_files(self, lead: Lead) -> FileMirror:
         table = FileTable(self.here.journal_url)

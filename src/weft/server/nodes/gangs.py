@@ -15,7 +15,7 @@ from weft.engines.process.events import RunExited
 from weft.engines.process.exit_rules import FIRST_DELAY_S, MAX_DELAY_S, exit_event, outcome
 from weft.engines.process.rendezvous import detect_launcher
 from weft.engines.process.shim.run_files import SAVED_AT_LIMIT
-from weft.model import Exited, JobId, NodeId, Seconds, Task
+from weft.model import Exited, Job, JobId, NodeId, Seconds, Slots, Task
 from weft.model.slots import nodes_of
 from weft.wire.runs import TORN
 
@@ -28,11 +28,11 @@ def is_clean(end: RunExited) -> bool:
     return outcome(end) == "done"
 
 
-def parts_of(job: JobState) -> tuple[NodeId, ...]:
-    """Return the nodes on which parts of the present run are started. With mpirun it is the first alone: the others
+def parts_of(job: Job, slots: Slots) -> tuple[NodeId, ...]:
+    """Return the nodes on which parts of a run on these GPUs are started. With mpirun it is the first alone: the others
     only reserve their GPUs."""
-    nodes = nodes_of(job.placed)
-    return nodes[:1] if detect_launcher(job.job.command) == "mpi" else nodes
+    nodes = nodes_of(slots)
+    return nodes[:1] if detect_launcher(job.command) == "mpi" else nodes
 
 
 @dataclass(slots=True)
@@ -106,7 +106,7 @@ class Gangs:
         gang = self._gangs.get(job.id)
         if gang is None or gang.run != job.run:
             here = nodes_of(job.slots)
-            parts = parts_of(job)
+            parts = parts_of(job.job, job.placed)
             gang = self._gangs[job.id] = Gang(job.id, job.run, parts, lost={n for n in parts if n not in here})
         return gang
 

@@ -14,7 +14,7 @@ from weft.server.nodes.health import UNHEALTHY, NodeHealth, may_cordon
 from weft.server.nodes.outbox import Outbox
 from weft.server.nodes.registered_node import RegisteredNode
 from weft.server.nodes.run_messages import start_run, stop_run
-from weft.server.pause_reasons import DISK_FLOOR, FILE_LIMIT
+from weft.server.pause_reasons import DISK_FLOOR, FILE_LIMIT, RECOVERING
 from weft.server.services.replicas import replica_events
 from weft.server.weaves.messages import DEFAULT_ORDER, reweave_run, weave_id, weave_message
 from weft.server.weaves.monitor import WeaveMonitor
@@ -31,6 +31,9 @@ CORDON_S: Final = 60.0
 MISSES_BEFORE_QUERY: Final = 2
 """Heartbeats in a row that leave out a started run before its status is queried. The first may have been sent before
 the run started."""
+
+MAX_KILLED: Final = 1000
+"""The most killed runs that are remembered, for `weft doctor`."""
 
 
 class RunReconciler:
@@ -50,6 +53,8 @@ class RunReconciler:
         self._weaves = weaves or WeaveMonitor()
         self._gangs = Gangs()
         self.health = NodeHealth()
+        self.killed: list[str] = []
+        """The runs that were killed because the journal does not have them."""
 
     # ---- reports
 
@@ -117,10 +122,17 @@ class RunReconciler:
 
     def _reject_run(self, member: RegisteredNode, news: RunNews) -> None:
         """Stop a run that the state does not want on this node, or confirm its end."""
+        known = self.state.jobs.get(news.job)
+        is_unknown = known is None or news.run > known.run
+        if is_unknown and RECOVERING in self.state.paused:
+            return  # it may be adopted
         if news.phase == RunNews.ENDED:
             self._confirm(member, news.job, news.run)
-        else:
-            self._out.send(member, stop_run(news.job, news.run, member, FENCED, 0.0))
+            return
+        key = f"run {news.run} of job {news.job} on {member.id}"
+        if is_unknown and key not in self.killed and len(self.killed) < MAX_KILLED:
+            self.killed.append(key)
+        self._out.send(member, stop_run(news.job, news.run, member, FENCED, 0.0))
 
     def _handle_missing(self, member: RegisteredNode, job: JobState, hello: bool) -> None:
         gang = self._gangs.of(job)

@@ -130,6 +130,11 @@ class NodeRegistry:
 
     # ---- queries
 
+    @property
+    def killed(self) -> list[str]:
+        """The runs that were killed because the journal does not have them, in words."""
+        return self._reconciler.killed
+
     def members(self) -> Iterator[RegisteredNode]:
         """Return all nodes, connected or not, in the order in which they joined."""
         return iter(self._members.values())

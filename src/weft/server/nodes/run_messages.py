@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 
 from weft.core.state.job import JobState
 from weft.jobspec.fields import CARRIED
-from weft.model import WHOLE, Health, Job, JobId, NodeId, Task
+from weft.model import WHOLE, Health, Job, JobId, NodeId, Start, Task
 from weft.model.slots import nodes_of
 from weft.server.nodes.registered_node import RegisteredNode
+from weft.server.restore import to_record
 from weft.wire.convert import put
 from weft.wire.messages import GangMember, ReplicaHealth, SchedulerMessage, StartRun, StopRun, SuspendRun, Weave
 
@@ -38,6 +39,8 @@ def start_run(
     put_share(message, job)
     message.epoch, message.rank, message.checkpoint = to.epoch, list(gpus).index(to.id), checkpoint
     message.gang.extend(gang)
+    start = Start(job.started_at, job.id, job.run, job.placed, job.share, job.weave)
+    message.record = to_record(job.job, start)
     if weave is not None:
         message.weave.CopyFrom(weave)
     put(message, "health", health_message(health))

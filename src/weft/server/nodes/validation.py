@@ -48,6 +48,8 @@ def find_problem(message: AgentMessage) -> str:
             return _check_why(message.goodbye.why)
         case "gpus":
             return _check_gpus(message.gpus)
+        case "record" if not is_valid_job_id(message.record.job):
+            return f"the record of a run of job {message.record.job[:80]!r}: no scheduler assigns such ids"
         case None:
             return "unknown kind of message: bring agent and scheduler to the same version"
     return ""

@@ -54,7 +54,7 @@ class SchedulerView(Answer):
     OPTIONAL: ClassVar[Mapping[str, str]] = {
         "nodes": "nodes", "lease_s": "lease_s", "beat_s": "beat_s", "recovered": "recovered",
         "limits": "limits", "shared": "shared", "shared_problem": "shared_problem", "pools": "pools",
-        "database": "database",
+        "database": "database", "node_problems": "node_problems",
     }  # fmt: skip
 
     pid: int | None = None
@@ -93,6 +93,8 @@ class SchedulerView(Answer):
     """Problems of pools: paused after failures, or not reachable; None: there are no pools."""
     database: Sequence[str] | None = None
     """Problems of the PostgreSQL that several servers share; None: the journal is elsewhere."""
+    node_problems: Sequence[str] | None = None
+    """Problems of nodes, and runs that were adopted or killed because the journal lacked them; None: one machine."""
 
 
 class DoctorView(Answer):
@@ -104,7 +106,7 @@ class DoctorView(Answer):
         for name in (
             "versions", "policy", "paused_for", "node", "nodes", "gpus", "gpus_from", "driver", "cpus", "ram_mb",
             "limits", "shared", "shared_problem", "lease_s", "beat_s", "recovered", "journal", "jobs", "enforced",
-            "advisory", "idle_s", "pools", "database",
+            "advisory", "idle_s", "pools", "database", "node_problems",
         )
     }  # fmt: skip
 
@@ -140,6 +142,7 @@ class DoctorView(Answer):
     idle_s: float | None = None
     pools: Sequence[str] | None = None
     database: Sequence[str] | None = None
+    node_problems: Sequence[str] | None = None
     checks: Sequence[StepView] = ()
     """The checks of `weft node check`, of this machine."""
     problems: Sequence[str] = ()

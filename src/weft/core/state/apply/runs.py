@@ -45,7 +45,9 @@ OOM_MEMORY_FACTOR: Final = 1.5
 
 def start(state: State, fact: Start) -> bool:
     job = state.jobs.get(fact.job)
-    if job is None or job.status not in _STARTS or fact.run != job.run + 1:
+    if (
+        job is None or job.status not in _STARTS or fact.run <= job.run
+    ):  # an adopted run may have a higher number than the next
         return False
     change_status(job, "Start")
     job.run, job.share, job.weave = fact.run, fact.share, fact.weave
