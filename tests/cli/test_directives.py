@@ -182,6 +182,14 @@ def test_a_script_that_names_what_slurm_alone_has_is_noted(weft: Weft, folder: P
     assert weft("submit", "--dry-run", "-q", "train.sbatch").err == ""
 
 
+def test_a_flag_says_that_a_job_must_not_run_twice_and_messages_have_their_own(weft: Weft) -> None:
+    script = write("#!/bin/sh\n#SBATCH --requeue --gpus=0 --hold\n#SBATCH --mail-type=END --mail-user=ann@site\ntrue\n")
+    submitted = weft("submit", "--no-requeue", script).err
+    assert "ignored: train.sbatch:3: --mail-type, train.sbatch:3: --mail-user; --notify sends messages" in submitted
+    assert "no meaning" not in submitted
+    assert weft.show("@")["spec"]["requeue"] is False
+
+
 def test_a_flag_wins_and_it_is_said(weft: Weft) -> None:
     submitted = weft("submit", "--gpus", "1", "--hold", write(SCRIPT))
     assert "--gpus on the command line overrides train.sbatch:3" in submitted.err

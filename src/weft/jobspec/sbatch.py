@@ -33,6 +33,7 @@ BARE: Final = frozenset(
     {"hold", "requeue", "no-requeue", "exclusive", "overcommit", "oversubscribe", "verbose", "quiet"}
 )
 """Options without a value."""
+MAIL: Final = frozenset({"mail-type", "mail-user"})
 IMPLIED: Final = {"nodes": "1", "ntasks": "1", "ntasks-per-node": "1"}
 """Options that have no effect with this value, because Weft always applies it."""
 
@@ -46,6 +47,8 @@ class Script(NamedTuple):
     given: dict[str, Given]
     where: dict[str, str]
     left_out: list[str]
+    mail: list[str]
+    """Options about messages, which are left out as well."""
 
 
 def read_script(command: Sequence[str]) -> Script | None:
@@ -56,7 +59,7 @@ def read_script(command: Sequence[str]) -> Script | None:
         return None
     path = os.path.abspath(command[0])
     runner = [] if os.access(path, os.X_OK) else shlex.split(text.partition("\n")[0][2:])
-    script = Script(path, text, [*runner, path, *command[1:]], {"compat": "batch"}, {"compat": command[0]}, [])
+    script = Script(path, text, [*runner, path, *command[1:]], {"compat": "batch"}, {"compat": command[0]}, [], [])
     for where, name, value in options:
         _add_option(script, where, name, value)
     _divide_by_gpus(script)
@@ -71,11 +74,11 @@ def unmet_needs(script: Script, spec: JobSpec) -> Iterator[str]:
     if spec.array:
         known |= dict.fromkeys(("array_index", "array_size", "array_first", "array_last"), 1)
     has, could_have = variable_names(spec.compat, **known), variable_names(ALL, **known)
-    seen = set(has)
+    seen = {*has, *re.findall(r"(SLURM_\w+)=", script.text)}
     for number, line in enumerate(script.text.splitlines(), start=1):
         for match in re.finditer(OF_SLURM, re.sub(COMMENT, "", line)):
             name = match[1] or match[2] or match[3]
-            if name in seen or f"{name}=" in script.text:
+            if name in seen:
                 continue
             seen.add(name)
             if match[1]:
@@ -136,7 +139,7 @@ def _add_option(script: Script, where: str, name: str, value: str) -> None:
     reader = READERS.get(name)
     if reader is None:
         if IMPLIED.get(name) != value:
-            script.left_out.append(f"{where}: --{name}")
+            (script.mail if name in MAIL else script.left_out).append(f"{where}: --{name}")
         return
     try:
         found = reader(value)

@@ -38,6 +38,15 @@ def test_quantiles_leave_out_no_sample_that_never_happens() -> None:
     assert quantiles([float(at) for at in range(30)]) == Quantiles(15.0, 27.0)
 
 
+def test_jobs_start_when_those_ahead_end_as_they_report() -> None:
+    limited = [Job(name, 2, "bert", "ada", declared_s=7200.0, task=Task(time_limit_s=7200.0)) for name in "12"]
+    rig = two_gpus(*limited)
+    rig.later(30.0)
+    rig.progress("1", 270.0)
+    found = forecast(rig.scheduler, rig.now, sampling=FEW).jobs
+    assert found["1"].end == found["2"].start == Quantiles(300.0, 300.0)
+
+
 def drifting(*jobs: Job, policy: str = "priority") -> Rig:
     """Two GPUs, on which jobs lasted for 1 s and for 50 s in turn: the next ones may last much longer than expected."""
     rig = two_gpus(policy=policy)

@@ -176,6 +176,10 @@ def _run_demo(spec: JobSpec, *, quiet: bool) -> None:
 def _report_script(script: Script, flags: Mapping[str, Given]) -> None:
     if script.left_out:
         render.print_message(f"ignored (no meaning in Weft): {', '.join(script.left_out)}")
+    if script.mail and "notify" not in flags:
+        render.print_message(
+            f"ignored: {', '.join(script.mail)}; --notify sends messages, such as --notify done,failed"
+        )
     for key, value in script.given.items():
         if flags.get(key, value) != value and key != "compat":
             render.print_message(f"{flag_name(key)} on the command line overrides {script.where[key]}")
