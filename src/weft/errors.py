@@ -23,6 +23,8 @@ from typing import Final
 
 MAX_LISTED: Final = 40
 """Known names beyond which an error suggests only the nearest."""
+MAX_NAME_CHARS: Final = 80
+"""The most characters of an unknown name that are shown, and compared with the known ones."""
 MIN_SIMILARITY: Final = 0.6
 """The least similarity of a name, from 0 to 1, that an error suggests."""
 SUGGESTED: Final = 3
@@ -63,6 +65,7 @@ class UnknownName(InputError):
     ) -> None:
         """`more`: how to list all names; the message then suggests at most `suggested` near names. It also does so for
         more than `MAX_LISTED` names."""
+        name = name[:MAX_NAME_CHARS]
         self.kind, self.name, self.known = kind, name, nearest(name, known)
         hint = f"known: {', '.join(self.known) or 'none'}"
         if more:
@@ -137,4 +140,5 @@ def near_words(name: str, known: Iterable[str], most: int = 1) -> str:
 def _similarity(name: str, known: str) -> float:
     import difflib  # only failures need it
 
-    return difflib.SequenceMatcher(None, name.lower(), known.lower()).ratio()
+    name = name[:MAX_NAME_CHARS].lower()  # the cost grows with the square of the length
+    return difflib.SequenceMatcher(None, name, known[:MAX_NAME_CHARS].lower()).ratio()

@@ -9,7 +9,7 @@ import pytest
 
 from support.backend_servers import GPUS, KINDS, NODE, USED_MB, BackendServer, Kind, play
 from support.process_engine import until
-from weft.errors import JournalError
+from weft.errors import JournalError, Refused
 from weft.model import Continued, Started, Suspended
 from weft.server.backends.base import Kill
 from weft.wire.views.doctor import DeviceView
@@ -154,6 +154,9 @@ def test_runs_go_on_when_the_state_goes_back_to_the_journal(kind: Kind, root: Pa
         await server.started()
         server.controller.loop.on_failure(JournalError("no space left"))
         assert server.job().status == "running"
+        server.controller.loop.on_failure(JournalError("no space left"))  # still: it waits before it goes back again
+        with pytest.raises(Refused, match="try again in 1 s"):
+            await server.submit("true")
         (root / "go").touch()
         ended = await server.ended()
         assert (ended.code, ended.run, len(server.exits())) == (3, 1, 1)

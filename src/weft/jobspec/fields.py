@@ -21,9 +21,17 @@ if TYPE_CHECKING:
     from weft.model import Job
 
 Words = str | os.PathLike[str]
-MAX_GPUS: Final = 1_000_000
-MAX_GPU_NUMBER: Final = 4095
-MAX_RETRIES: Final = 1_000_000
+GPUS: Final = (0, 1_000_000)
+GPU_NUMBERS: Final = (0, 4095)
+CPUS: Final = (0, 1_000_000)
+PRIORITIES: Final = (-1_000_000, 1_000_000)
+RETRIES: Final = (0, 1_000_000)
+EXIT_CODES: Final = (1, 255)
+JOBS_PER_GPU: Final = (1, 1000)
+MEGABYTES: Final = (0, quantities.MAX_MB)
+SECONDS: Final = (0, quantities.MAX_DURATION_S)
+MOMENTS: Final = (0, 253_402_300_799)
+"""Seconds since 1970, up to the year 9999."""
 
 
 class Flag(NamedTuple):
@@ -52,6 +60,8 @@ class Field(NamedTuple):
     settable: bool = False
     launch: str = ""
     """The field of `StartRun` that carries the value to the run. Empty: the run does not get it."""
+    bounds: tuple[float, float] | None = None
+    """The least and the largest number that it may be; None: it is no number."""
     shown: bool = True
     """True if `weft show` prints the value: an environment may hold secrets."""
 
@@ -75,38 +85,46 @@ FIELDS: Final[tuple[Field, ...]] = (
     ),
     Field("command", ("true", "false"), readers.command, "command", launch="command"),
     Field(
-        "gpus", ("1", "2"), readers.whole(0, MAX_GPUS), "gpus", settable=True, aliases=("required_gpus",),
+        "gpus", ("1", "2"), readers.whole(*GPUS), "gpus", settable=True, aliases=("required_gpus",),
+        bounds=GPUS,
         flag=Flag(("-G", "--gpus", "--gres"), "how many GPUs; 0: none (default: 1)", "N"),
     ),
     Field(
         "memory", ("100", "200"), readers.memory, "memory_mb", "memory_mb", settable=True, aliases=("min_gpu_memory",),
         launch="memory_mb",
+        bounds=MEGABYTES,
         flag=Flag(("--memory",), "GPU memory on each: 8192, 8G; one figure, or one per GPU (default: 4096)", "MB"),
     ),
     Field(
-        "cpus", ("1", "2"), readers.whole(0, 1_000_000), "cpus", settable=True, launch="cpus",
+        "cpus", ("1", "2"), readers.whole(*CPUS), "cpus", settable=True, launch="cpus",
+        bounds=CPUS,
         flag=Flag(("--cpus",), "CPUs per GPU, or in total for a job without GPUs", "N"),
     ),
     Field(
         "mem", ("100", "200"), readers.one(quantities.parse_megabytes), "ram_mb", "ram_mb", settable=True,
         launch="ram_mb",
+        bounds=MEGABYTES,
         flag=Flag(("--mem",), "main memory per GPU, or in total for a job without GPUs", "MB"),
     ),
     Field(
-        "priority", ("1", "2"), readers.whole(-1_000_000, 1_000_000), "priority", settable=True,
+        "priority", ("1", "2"), readers.whole(*PRIORITIES), "priority", settable=True,
+        bounds=PRIORITIES,
         flag=Flag(("--priority",), "larger goes first (default: 0)", "N"),
     ),
     Field(
         "time", ("60s", "120s"), readers.one(quantities.parse_time_limit), "task.time_limit_s", "time_limit_s",
         settable=True, launch="time_limit_s",
+        bounds=SECONDS,
         flag=Flag(("-t", "--time"), f"the longest a run may take: {_DURATIONS}", "T"),
     ),
     Field(
         "duration", ("60s", "120s"), readers.one(quantities.parse_duration), "declared_s", "declared_s", settable=True,
+        bounds=SECONDS,
         flag=Flag(("--duration",), "the expected duration: 90 (seconds), 45m, 2h", "T"),
     ),
     Field(
-        "retries", ("1", "2"), readers.whole(0, MAX_RETRIES), "retries", settable=True,
+        "retries", ("1", "2"), readers.whole(*RETRIES), "retries", settable=True,
+        bounds=RETRIES,
         flag=Flag(("--retries",), "how often to try again after a failure (default: 0)", "N"),
     ),
     Field(
@@ -115,6 +133,7 @@ FIELDS: Final[tuple[Field, ...]] = (
     ),
     Field(
         "begin", ("2040-01-01T08:00", "2041-01-01T08:00"), readers.moment, "begin_at", "begin_at", settable=True,
+        bounds=MOMENTS,
         flag=Flag(("--begin",), "not before this time: 16:00, tomorrow, 2030-01-31T08:00, now+2h", "WHEN"),
     ),
     Field(
@@ -130,7 +149,8 @@ FIELDS: Final[tuple[Field, ...]] = (
         flag=Flag(("--chdir",), "where it runs (default: here)", "DIR"),
     ),
     Field(
-        "requeue_exit", ("75", "85"), readers.wholes(1, 255), "task.requeue_exits", "requeue_exits", settable=True,
+        "requeue_exit", ("75", "85"), readers.wholes(*EXIT_CODES), "task.requeue_exits", "requeue_exits", settable=True,
+        bounds=EXIT_CODES,
         flag=Flag(("--requeue-exit",), "more exit codes that request another run, besides 85 and 75", "CODES"),
     ),
     Field(
@@ -138,7 +158,8 @@ FIELDS: Final[tuple[Field, ...]] = (
         flag=Flag(("--requeue",), "run it again at its time limit too, if it has saved its work"),
     ),
     Field(
-        "max_jobs_per_gpu", ("2", "4"), readers.whole(1, 1000), "share", settable=True,
+        "max_jobs_per_gpu", ("2", "4"), readers.whole(*JOBS_PER_GPU), "share", settable=True,
+        bounds=JOBS_PER_GPU,
         flag=Flag(("--max-jobs-per-gpu",), "share each GPU with up to K-1 other jobs that allow it", "K"),
     ),
     Field(
@@ -146,12 +167,14 @@ FIELDS: Final[tuple[Field, ...]] = (
         flag=Flag(("--share",), "the part of each GPU that it is guaranteed, and the most it gets", "REQUEST/LIMIT"),
     ),
     Field(
-        "gpu_ids", ("0", "1"), readers.wholes(0, MAX_GPU_NUMBER), "where.pinned", settable=True,
+        "gpu_ids", ("0", "1"), readers.wholes(*GPU_NUMBERS), "where.pinned", settable=True,
+        bounds=GPU_NUMBERS,
         flag=Flag(("--gpu-ids",), "on these GPUs and no others", "0,1"),
     ),
     Field(
-        "gpu_choice", ("0,1", "1"), readers.wholes(0, MAX_GPU_NUMBER), "where.choice", settable=True,
+        "gpu_choice", ("0,1", "1"), readers.wholes(*GPU_NUMBERS), "where.choice", settable=True,
         aliases=("gpu_pool",),
+        bounds=GPU_NUMBERS,
     ),
     Field(
         "gpu_model", ("A100", "H100"), readers.one(readers.line), "where.gpu_model",
@@ -175,6 +198,7 @@ FIELDS: Final[tuple[Field, ...]] = (
     Field(
         "grace", ("5s", "7s"), readers.one(quantities.parse_duration), "task.grace_s", "grace_s", settable=True,
         launch="grace_s",
+        bounds=SECONDS,
         flag=Flag(("--grace",), "seconds from the request to stop until the kill (30; 60 if preempted); also 2m", "T"),
     ),
     Field(
@@ -231,6 +255,7 @@ FIELDS: Final[tuple[Field, ...]] = (
     Field(
         "deadline", ("2040-01-01T08:00", "2041-01-01T08:00"), readers.moment, "deadline_at", "deadline_at",
         settable=True,
+        bounds=MOMENTS,
         flag=Flag(("--deadline",), "when it should have ended, for policy edf: 14:20, tomorrow, 8h", "WHEN"),
     ),
     Field(

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Final, Protocol, Self
+from typing import Final, NamedTuple, Protocol, Self
 
 from weft.model import Fact
 
@@ -14,6 +14,18 @@ CHECK_TIMEOUT_S: Final = 5.0
 """A check that takes longer returns `unfinished`."""
 OK: Final = "ok"
 UNFINISHED: Final = "unfinished"
+
+
+class Encoded(NamedTuple):
+    """A fact with its line. Appending it does not encode it again."""
+
+    fact: Fact
+    line: str
+
+
+def facts_of(facts: Iterable[Fact | Encoded]) -> list[Fact]:
+    """Return the facts, without their lines."""
+    return [fact.fact if isinstance(fact, Encoded) else fact for fact in facts]
 
 
 @dataclass(frozen=True)
@@ -59,7 +71,7 @@ class Journal(Protocol):
         """A random name, made at first use. Job numbers are unique only within one journal."""
         ...
 
-    def append(self, *facts: Fact) -> None:
+    def append(self, *facts: Fact | Encoded) -> None:
         """Add these facts, or raise JournalError and add none of them."""
         ...
 

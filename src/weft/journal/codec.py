@@ -15,6 +15,7 @@ from math import isfinite
 from typing import Any, Final, Literal, Union, cast, get_args, get_origin, get_type_hints
 
 from weft.errors import JournalDamaged, JournalError, nearest
+from weft.journal.base import Encoded
 from weft.model import FACTS, Fact, PerRank
 
 FORMAT: Final = 1
@@ -27,18 +28,24 @@ Converters = dict[type, Callable[[Any], Any] | None]
 """Converters of a field's value by its JSON type; None keeps the value. Other types are errors."""
 
 
-def encode_line(fact: Fact) -> str:
-    """Return the fact as one line of JSON, without the newline."""
+def encode_line(fact: Fact | Encoded) -> str:
+    """Return the fact as one line of JSON, without the newline. Raise JournalError if it cannot be journalled."""
+    if type(fact) is Encoded:
+        return fact.line
     try:
         line = _to_json({"fact": type(fact).__name__, **_PACK[type(fact)](fact)})
     except KeyError:
-        raise JournalError(f"{fact!r} is not a fact: only the classes in weft.model.FACTS can be journalled") from None
+        raise JournalError(
+            f"{_short(fact)} is not a fact: only the classes in weft.model.FACTS can be journalled"
+        ) from None
     except (TypeError, ValueError, RecursionError) as error:
         raise JournalError(
-            f"{fact!r} cannot be journalled: {error}; numbers must be finite, everything else a plain value"
+            f"{_short(fact)} cannot be journalled: {error}; numbers must be finite, everything else a plain value"
         ) from None
     if "\\ud" in line and decode_line(line) != fact:
-        raise JournalError(f"{fact!r} cannot be journalled: its text holds a surrogate pair, which JSON would join")
+        raise JournalError(
+            f"{_short(fact)} cannot be journalled: its text holds a surrogate pair, which JSON would join"
+        )
     return line
 
 
@@ -53,7 +60,7 @@ def decode_line(line: str) -> Fact:
     return _decode_body(body)
 
 
-def seal(fact: Fact, position: int) -> str:
+def seal(fact: Fact | Encoded, position: int) -> str:
     """Return the fact as a journal stores it at a position: its line, with a checksum of line and position at its end.
     So a changed fact is found, and one that is missing, moved or there twice."""
     body = encode_line(fact)[:-1]

@@ -19,7 +19,7 @@ from typing import ClassVar, Final, Self
 from weft.errors import JournalError
 from weft.inputs.atomic import sync_folder, write_all, write_atomic
 from weft.inputs.locks import try_lock
-from weft.journal.base import CHECK_TIMEOUT_S, PAGE_FACTS, Health
+from weft.journal.base import CHECK_TIMEOUT_S, PAGE_FACTS, Encoded, Health
 from weft.journal.codec import FORMAT, check_format, is_garbled, seal, unseal
 from weft.journal.file_store import FileStore
 from weft.journal.files import explain_errors, open_private, save_torn
@@ -54,7 +54,7 @@ class JsonlJournal:
         if readonly:
             self._release()
 
-    def append(self, *facts: Fact) -> None:
+    def append(self, *facts: Fact | Encoded) -> None:
         if self._append_error:
             raise JournalError(f"cannot append to {self.path}: {self._append_error}")
         lines = [seal(fact, position) for position, fact in enumerate(facts, start=len(self) + 1)]

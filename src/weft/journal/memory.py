@@ -9,7 +9,7 @@ from itertools import chain, islice
 from typing import Self
 
 from weft.errors import JournalError
-from weft.journal.base import CHECK_TIMEOUT_S, OK, PAGE_FACTS, Health
+from weft.journal.base import CHECK_TIMEOUT_S, OK, PAGE_FACTS, Encoded, Health, facts_of
 from weft.model import Fact
 
 
@@ -31,10 +31,10 @@ class MemoryJournal:
     def name(self) -> str:
         return os.urandom(8).hex()
 
-    def append(self, *facts: Fact) -> None:
+    def append(self, *facts: Fact | Encoded) -> None:
         if self._closed:
             raise JournalError("this journal is closed: append before closing it, or make a new one")
-        self._facts.extend(facts)
+        self._facts.extend(facts_of(facts))
 
     def sync(self) -> None:
         """Do nothing: there is no disk."""

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import logging
 import os
+import time
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
@@ -49,12 +49,19 @@ from weft.wire.views.jobs import ProgressView
 
 MIN_FREE_MB: Final = 16
 """With less free disk space than this, the server accepts no new jobs."""
+MAX_REBUILD_SHARE: Final = 0.05
+MAX_REBUILD_PAUSE_S: Final = 60.0
+"""While its disk is broken, a server spends at most this share of its time on rebuilding its state, and pauses at most
+this long in between."""
 Recover = Callable[[State], Recovery | None]
 log = logging.getLogger(__name__)
 
 
 class Controller:
     """The server behind all its front ends. `led` is what it has as the leader of several servers."""
+
+    _rebuilt_until = 0.0
+    """The state is not rebuilt again before this time."""
 
     def __init__(
         self,
@@ -107,8 +114,7 @@ class Controller:
         )
         self.run_use = RunUse(self.loop, lambda: self.scheduler.state, lambda: self.inventory.readings())
         self.pools = PoolKeeper(self.loop, lambda: self.scheduler, paths.state)
-        several_users = ports.admission.quotas is not None
-        self.shares = CpuShares(settings.max_cpu_per_user if several_users else 0.0)
+        self.shares = CpuShares(settings.max_cpu_per_user if ports.admission.quotas is not None else 0.0)
         self.stopping = asyncio.Event()
         self._tasks = TaskSet()
         self._reconfiguring = asyncio.Lock()
@@ -218,15 +224,33 @@ class Controller:
             log.error("%s", error)
             self.stopping.set()
             return
+        wait_s = self._rebuilt_until - time.monotonic()
+        if wait_s > 0 and isinstance(error, JournalError):
+            log.error("%s; trying again in %.0f s", error, wait_s)
+            self.loop.refuse(
+                Refused(f"{error}\n  nothing was changed; free some space and try again in {wait_s:.0f} s")
+            )
+            self._tasks.spawn(self._rebuild_later(wait_s))
+            return
         log.error("%s; rebuilding the state from the journal", error)
+        began = time.monotonic()
         self._rebuild()
+        took_s = time.monotonic() - began
+        self._rebuilt_until = began + min(max(took_s / MAX_REBUILD_SHARE, RETRY_S), MAX_REBUILD_PAUSE_S)
         asyncio.get_running_loop().call_later(RETRY_S, self._reopen_backend)
 
+    async def _rebuild_later(self, wait_s: float) -> None:
+        await asyncio.sleep(wait_s)
+        self._recover(JournalError("the journal could not be written"))
+
     def _rebuild(self) -> None:
-        gc.unfreeze()  # the old state is garbage now
+        old, before = self.scheduler, self.commands
         self.scheduler = self.loop.scheduler = self._build_scheduler()
         self.commands = self._new_commands()
+        before.follow(self.scheduler, self.ports.admission.rules(self.scheduler))  # requests that it takes up just now
         self.ports.reset()
+        self.loop.refuse(None)
+        self._tasks.spawn(in_slices(dispose_scheduler(old)))
 
     def _reopen_backend(self) -> None:
         task = self._tasks.spawn(self.backend.open(dict(self.scheduler.state.active)))

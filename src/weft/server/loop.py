@@ -18,7 +18,9 @@ from typing import Any, Final, Protocol
 
 from weft.core.scheduler import Scheduler
 from weft.engines.background import TaskSet
-from weft.errors import Deposed, JournalError, Refused, WeftError
+from weft.errors import Deposed, InputError, JournalError, Refused, WeftError
+from weft.journal.base import Encoded
+from weft.journal.codec import encode_line
 from weft.model import (
     Alarm,
     Continued,
@@ -52,7 +54,7 @@ log = logging.getLogger(__name__)
 
 
 class Store(Protocol):
-    def append(self, *facts: Fact) -> None: ...
+    def append(self, *facts: Fact | Encoded) -> None: ...
 
     def sync(self) -> None: ...
 
@@ -62,6 +64,8 @@ class Step:
     """One batch after the scheduler has decided: what to journal, and whom to answer then."""
 
     events: Sequence[Event]
+    lines: Sequence[Encoded]
+    """The events as they are journalled."""
     decisions: Sequence[Decision]
     replies: Sequence[tuple[asyncio.Future[Any], Any]]
     failed: Exception | None
@@ -87,6 +91,7 @@ class Loop:
         self._waiting: list[tuple[MakeEvents, asyncio.Future[Any] | None, Account | None]] = []
         self._orders: list[Decide] = []
         self._scheduled = self._is_open = False
+        self._refusal: Refused | None = None
         self._alarm: asyncio.TimerHandle | None = None
         self._tasks = TaskSet()
         self.changed = asyncio.Condition()
@@ -118,6 +123,10 @@ class Loop:
         self._orders.append(make)
         self._schedule()
 
+    def refuse(self, refusal: Refused | None) -> None:
+        """Refuse all requests from now on, because memory is ahead of the disk. None: take them up again."""
+        self._refusal = refusal
+
     @property
     def lag(self) -> int:
         """The number of requests that are not on disk yet."""
@@ -143,12 +152,13 @@ class Loop:
         self._scheduled = False
         batch, self._waiting = self._waiting, []
         orders, self._orders = self._orders, []
-        if not self._leads():
+        if refusal := self._refusal if self._leads() else _deposed():
             for _, future, _ in batch:
-                _fail(future, _deposed())
+                _fail(future, refusal)
             return
         now = self.clock.now()
         events: list[Event] = []
+        lines: list[Encoded] = []
         replies: list[tuple[asyncio.Future[Any], Any]] = []
         bill = Bill()
         for at, (make, future, account) in enumerate(batch):
@@ -158,22 +168,28 @@ class Loop:
                 break
             try:
                 made, reply = make(now)
+                encoded = _encoded(made)
             except Exception as error:
                 bill.add(account, 0)
                 _fail(future, error.with_traceback(None) if isinstance(error, WeftError) else error)
                 continue
             bill.add(account, len(made))
             events += made
+            lines += encoded
             if future is not None:
                 replies.append((future, reply))
         if events or orders:
-            self._begin_write(self._decide(events, replies, orders))
+            self._begin_write(self._decide(events, lines, replies, orders))
         else:
             _answer(replies)
         bill.settle()
 
     def _decide(
-        self, events: list[Event], replies: Sequence[tuple[asyncio.Future[Any], Any]], orders: Sequence[Decide]
+        self,
+        events: list[Event],
+        lines: list[Encoded],
+        replies: Sequence[tuple[asyncio.Future[Any], Any]],
+        orders: Sequence[Decide],
     ) -> Step:
         failed: Exception | None = None
         began = time.perf_counter()
@@ -184,8 +200,9 @@ class Loop:
         except Exception as error:  # a policy's fault: keep the events, decide nothing more
             log.exception("the policy failed")
             failed, decisions = error, []
-            events = [*events, Paused(self.clock.now(), POLICY_FAILED, describe_failure(error))]
-        return Step(events, decisions, replies, failed, time.perf_counter() - began)
+            paused = Paused(self.clock.now(), POLICY_FAILED, describe_failure(error))
+            events, lines = [*events, paused], [*lines, *_encoded([paused])]
+        return Step(events, lines, decisions, replies, failed, time.perf_counter() - began)
 
     def _begin_write(self, step: Step) -> None:
         if self._thread is None:
@@ -207,7 +224,7 @@ class Loop:
         """Write a step to disk. Return the seconds that it took, or the error."""
         began = time.perf_counter()
         try:
-            self._journal.append(*step.events, *step.decisions)
+            self._journal.append(*step.lines, *step.decisions)
             self._journal.sync()  # on disk before anything acts on it, whatever the store
         except JournalError as error:
             return error
@@ -328,6 +345,14 @@ class Bill:
             account.charge(events * each_s)
 
 
+def _encoded(events: Sequence[Event]) -> list[Encoded]:
+    """Return the events with their lines. Raise if one of them cannot be journalled: that request alone fails."""
+    try:
+        return [Encoded(event, encode_line(event)) for event in events]
+    except JournalError as error:
+        raise InputError(str(error)) from None
+
+
 def describe_failure(error: Exception) -> str:
     """Return what a policy raised, where, and what to do."""
     last = traceback.extract_tb(error.__traceback__)[-1]
@@ -349,7 +374,7 @@ def _answer(replies: Sequence[tuple[asyncio.Future[Any], Any]]) -> None:
 
 
 def _fail(future: asyncio.Future[Any] | None, error: BaseException) -> None:
-    if isinstance(error, Deposed) and future is None:
+    if isinstance(error, Deposed | Refused) and future is None:
         log.debug("an event is dropped: %s", error)
     elif future is None:
         log.exception("could not process an event", exc_info=error)

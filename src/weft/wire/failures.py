@@ -7,6 +7,8 @@ from typing import Any, Final
 
 from weft.errors import InputError, JournalError, NotFound, NotLeading, NotPermitted, Refused, WeftError
 
+MAX_CHARS: Final = 1000
+"""The most characters of each part: gRPC sends at most 16 kB of them as JSON, in which one may take twelve."""
 KINDS: Final[dict[str, type[WeftError]]] = {
     kind.__name__: kind for kind in (NotFound, NotLeading, NotPermitted, Refused, JournalError)
 }
@@ -19,8 +21,9 @@ def encode_error(error: WeftError) -> str:
 def _parts_of(error: WeftError) -> dict[str, Any]:
     kind = next((cls.__name__ for cls in type(error).__mro__ if cls.__name__ in KINDS), type(error).__name__)
     if not isinstance(error, InputError):
-        return {"kind": kind, "what": str(error), "hint": ""}
-    parts = {"kind": kind, "what": error.what, "hint": error.hint, "where": error.where, "key": error.key}
+        return {"kind": kind, "what": str(error)[:MAX_CHARS], "hint": ""}
+    what, hint, where, key = (text[:MAX_CHARS] for text in (error.what, error.hint, error.where, error.key))
+    parts = {"kind": kind, "what": what, "hint": hint, "where": where, "key": key}
     return parts if error.index is None else {**parts, "index": error.index}
 
 

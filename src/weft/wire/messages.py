@@ -198,16 +198,18 @@ def _class_of(descriptor: Any) -> Any:
     """Return the class of a message. Create the classes of its fields first, as protobuf expects."""
     made = globals().get(descriptor.name)
     if made is None:
-        from google.protobuf.message import Message
-
         for field in descriptor.fields:
             if field.message_type is not None:
                 _class_of(field.message_type)
-        attributes = {"DESCRIPTOR": descriptor, "__module__": __name__}
-        create = _implementation()[1]
-        with _signals_held_back():
-            made = globals()[descriptor.name] = create(descriptor.name, (Message,), attributes)
+        made = globals()[descriptor.name] = _new_class(descriptor)
     return made
+
+
+def _new_class(descriptor: Any) -> Any:
+    from google.protobuf.message import Message
+
+    with _signals_held_back():
+        return _implementation()[1](descriptor.name, (Message,), {"DESCRIPTOR": descriptor, "__module__": __name__})
 
 
 @contextmanager
@@ -218,3 +220,24 @@ def _signals_held_back() -> Iterator[None]:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def shallow(name: str) -> Any:
+    """Return the class of a message one level deep: its nested messages and texts are bytes."""
+    return _shallow_classes()[name]
+
+
+@cache
+def _shallow_classes() -> dict[str, Any]:
+    from google.protobuf.descriptor_pb2 import FieldDescriptorProto, FileDescriptorProto  # large requests alone need it
+
+    file = FileDescriptorProto()
+    _schema().CopyToProto(file)
+    del file.service[:]
+    for message in file.message_type:
+        for field in message.field:
+            if field.type in (FieldDescriptorProto.TYPE_MESSAGE, FieldDescriptorProto.TYPE_STRING):
+                field.type = FieldDescriptorProto.TYPE_BYTES
+                field.ClearField("type_name")
+    schema = _implementation()[0]().AddSerializedFile(file.SerializeToString())  # in a pool where it is alone
+    return {name: _new_class(descriptor) for name, descriptor in schema.message_types_by_name.items()}

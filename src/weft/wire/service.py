@@ -10,9 +10,9 @@ from weft.wire import messages as m
 MAX_MESSAGE_BYTES: Final = 64 << 20
 """The largest message that a client or an agent accepts."""
 MAX_RECEIVED_BYTES: Final = 16 << 20
-"""The largest message that gRPC accepts on a server's port: agents report all their runs in one message."""
+"""The largest message that gRPC accepts on a server's port. It refuses a larger one without a hint."""
 MAX_REQUEST_BYTES: Final = 4 << 20
-"""The largest request of one call. The server refuses larger ones before it decodes them."""
+"""The largest request, and the largest message of a stream. The server refuses larger ones before it decodes them."""
 OPTIONS: Final = (
     ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
     ("grpc.so_reuseport", 0),
@@ -56,11 +56,6 @@ class Method(NamedTuple):
     @property
     def reply(self) -> Any:
         return getattr(m, self.reply_name)
-
-    @property
-    def max_request_bytes(self) -> int:
-        """The largest request. The transport and the reader limit streams further."""
-        return MAX_REQUEST_BYTES if self.kind in ("unary", "stream") else MAX_RECEIVED_BYTES
 
 
 SCHEDULER: Final = {

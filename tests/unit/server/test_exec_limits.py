@@ -33,7 +33,7 @@ def variable(name: str, value: str = "x") -> list[Variable]:
 @pytest.mark.parametrize(
     ("fields", "key", "words"),
     [
-        ({"retries": 4_294_967_295}, "retries", "4,294,967,295 is too many"),
+        ({"retries": 4_294_967_295}, "retries", "4,294,967,295 is out of range"),
         ({"env": variable("A=B")}, "env", "'A=B' cannot be the name of a variable"),
         ({"env": variable("")}, "env", "'' cannot be the name of a variable"),
         ({"env": variable("A", "x\0y")}, "env", r"a variable \('A'\) contains a NUL"),

@@ -7,6 +7,7 @@ import time
 
 from support.builders import node
 from weft.core.scheduler import Scheduler
+from weft.errors import InputError
 from weft.journal.memory import MemoryJournal
 from weft.model import Exited, Job, NodeJoined, Start, Submitted
 from weft.plugins import registry
@@ -68,3 +69,26 @@ def test_facts_are_on_disk_before_anything_acts_on_them() -> None:
 
     (acted,) = asyncio.run(submit())
     assert acted[0] == acted[1] == 3, "the two events and the decision to start"
+
+
+def test_a_fact_that_cannot_be_journalled_fails_its_request_alone() -> None:
+    """The request in the same batch is journalled, and nothing has to be rebuilt."""
+
+    async def submit() -> tuple[list[object], int, list[Exception]]:
+        journal, failures = MemoryJournal(), list[Exception]()
+        scheduler = Scheduler(registry.load_policy("fifo"), registry.load_placement("packed"))
+        loop = Loop(scheduler, journal, Clock(), lambda _: None)
+        loop.on_failure = failures.append
+        loop.open()
+        jobs = [Job("a"), Job("b", deadline_at=float("inf")), Job("c", name="\ud800")]
+        calls = [loop.call(lambda now, job=job: ([Submitted(now, job)], job.id)) for job in jobs]  # type: ignore[misc]
+        answers = await asyncio.gather(*calls, return_exceptions=True)
+        await loop.close()
+        return list(answers), len(journal), failures
+
+    (first, second, third), facts, failures = asyncio.run(submit())
+    assert first == "a"
+    assert isinstance(second, InputError)
+    assert "numbers must be finite" in str(second)
+    assert facts == 1 + (third == "c")
+    assert failures == []

@@ -7,12 +7,12 @@ The statement holds a fence: it changes nothing unless the epoch of `weft_leader
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from weft.errors import Deposed, JournalDamaged, JournalError
-from weft.journal.base import CHECK_TIMEOUT_S, PAGE_FACTS, Health
+from weft.journal.base import CHECK_TIMEOUT_S, PAGE_FACTS, Encoded, Health
 from weft.journal.codec import seal, unseal
 from weft.journal.postgres import schema
 from weft.journal.postgres.session import Conflict, ConnectionLost, Session
@@ -77,7 +77,7 @@ class PostgresJournal:
         self._epoch, self._holder, self._may_retry, self._now = epoch, holder, may_retry, now
         ((self._count,),) = self._reader.rows("read", _LAST)
 
-    def append(self, *facts: Fact) -> None:
+    def append(self, *facts: Fact | Encoded) -> None:
         if self._append_error:
             raise JournalError(f"cannot append to {self.where}: {self._append_error}")
         if not facts:
@@ -89,7 +89,7 @@ class PostgresJournal:
             raise Deposed(f"cannot append to {self.where}: another server has taken over")
         self._count_appended(facts)
 
-    def _count_appended(self, facts: tuple[Fact, ...]) -> None:
+    def _count_appended(self, facts: Sequence[Fact | Encoded]) -> None:
         self._count += len(facts)
 
     def _insert(self, statement: str, given: dict[str, Any], *, is_first: bool = False) -> int:

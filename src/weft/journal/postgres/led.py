@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from typing import Final
 
 from weft.errors import Deposed
-from weft.journal.base import PAGE_FACTS
+from weft.journal.base import PAGE_FACTS, Encoded, facts_of
 from weft.journal.leadership import Tenure
 from weft.journal.postgres.journal import PostgresJournal
 from weft.journal.postgres.session import ConnectionLost
@@ -31,7 +31,7 @@ class LedJournal(PostgresJournal):
         self._base = super().base
         self.lead(epoch, holder, lambda: clock() < tenure.answers_until)
 
-    def append(self, *facts: Fact) -> None:
+    def append(self, *facts: Fact | Encoded) -> None:
         sent_at = self._clock()
         try:
             super().append(*facts)
@@ -40,10 +40,10 @@ class LedJournal(PostgresJournal):
         if facts:
             self._tenure.renew(sent_at)
 
-    def _count_appended(self, facts: tuple[Fact, ...]) -> None:
+    def _count_appended(self, facts: Sequence[Fact | Encoded]) -> None:
         with self._guard:
             super()._count_appended(facts)
-            self._recent.extend(facts)
+            self._recent.extend(facts_of(facts))
 
     def read(self, after: int = 0, *, page: int = PAGE_FACTS) -> Iterator[Fact]:
         with self._guard:

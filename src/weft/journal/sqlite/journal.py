@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, Self
 from urllib.parse import quote
 
 from weft.errors import JournalDamaged, JournalError
-from weft.journal.base import CHECK_TIMEOUT_S, PAGE_FACTS, Health
+from weft.journal.base import CHECK_TIMEOUT_S, PAGE_FACTS, Encoded, Health
 from weft.journal.codec import FORMAT, check_format, seal, unseal
 from weft.journal.files import explain_errors, open_private
 from weft.model import Fact
@@ -51,7 +51,7 @@ class SqliteJournal:
                 self._db.close()
                 raise
 
-    def append(self, *facts: Fact) -> None:
+    def append(self, *facts: Fact | Encoded) -> None:
         if self._append_error:
             raise JournalError(f"cannot append to {self.path}: {self._append_error}")
         if not facts:

@@ -8,7 +8,6 @@ from typing import Final
 from weft.core.state.job import JobState
 from weft.core.state.state import State
 from weft.model.status import ACTIVE, ENDED
-from weft.server.jobs.job_refs import array_of
 
 COUNT_KEYS: Final = ("running", "waiting", "held", "done", "failed", "cancelled")
 """The keys of the counts, in the order in which they are shown."""
@@ -53,12 +52,6 @@ def count_key(job: JobState) -> str:
     if job.status in ENDED:
         return job.status
     return "held" if job.status == "held" else "waiting"
-
-
-def tasks_of(state: State, ref: str, user: str) -> list[JobState]:
-    """Return the tasks of the array with this number or name; empty if the reference is something else."""
-    array = array_of(state, ref, user)
-    return [job for job in state.jobs.values() if job.job.batch == array] if array else []
 
 
 def count_tasks(tasks: Iterable[JobState]) -> Mapping[str, int]:

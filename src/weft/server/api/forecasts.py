@@ -11,7 +11,7 @@ from weft.server.auth.identity import Caller
 from weft.server.controller import Controller
 from weft.server.forecasts.keeper import ForecastTable
 from weft.server.forecasts.views import forecast_view, what_if_view
-from weft.server.jobs.job_refs import resolve, resolve_one
+from weft.server.jobs.job_refs import JobRefs
 from weft.wire import messages as m
 from weft.wire.views.base import replace_fields
 from weft.wire.views.explain import ExplainView
@@ -57,10 +57,11 @@ def _change(controller: Controller, request: m.WhatIfRequest, who: Caller) -> di
             f"at most {MAX_NODES:,} nodes of 1 to {MAX_NODE_GPUS:,} GPUs can be added", key="add_nodes",
             hint="such as --add-node 8",
         )  # fmt: skip
-    priorities = {resolve_one(state, each.name, who.user): _priority(each.value) for each in request.priorities}
+    refs = JobRefs(state, who.user)
+    priorities = {refs.one(each.name): _priority(each.value) for each in request.priorities}
     change = {
         "policy": request.policy, "add_nodes": list(request.add_nodes),
-        "cancel": resolve(state, request.cancel, who.user) if request.cancel else [], "priorities": priorities,
+        "cancel": refs.all(request.cancel), "priorities": priorities,
     }  # fmt: skip
     if not any(change.values()):
         raise InputError("nothing changes", hint="give --policy, --add-node, --cancel or --priority")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, islice
 from pathlib import Path
 from typing import Final, TypedDict
@@ -18,7 +18,7 @@ from weft.model.slots import format_slots
 from weft.model.status import ENDED, Reason
 from weft.server.admin.profiles import profile_views
 from weft.server.admin.teams import team_views
-from weft.server.api.arrays import ArrayTally, count_tasks, main_task, tasks_of
+from weft.server.api.arrays import ArrayTally, count_tasks, main_task
 from weft.server.api.filters import JobFilter
 from weft.server.api.services import service_views
 from weft.server.api.sweeps import sweep_views, trial_view
@@ -28,7 +28,7 @@ from weft.server.forecasts.keeper import ForecastTable
 from weft.server.forecasts.views import forecast_view
 from weft.server.jobs.checkpoints import last_checkpoint
 from weft.server.jobs.groups import group_views
-from weft.server.jobs.job_refs import resolve, resolve_one
+from weft.server.jobs.job_refs import JobRefs
 from weft.server.pools.views import explain_pools, pool_views
 from weft.server.rpc.answers import rows_of
 from weft.server.state_views import (
@@ -91,8 +91,9 @@ class Queries:
 
     def explain_job(self, ref: str) -> ExplainView:
         """Explain why a job waits; of a job that does not wait, say where it runs or how it ended."""
-        tasks = tasks_of(self._state, ref, self._user)
-        job = main_task(tasks) if tasks else self._state.jobs[resolve_one(self._state, ref, self._user)]
+        refs = JobRefs(self._state, self._user)
+        tasks = refs.tasks(ref)
+        job = main_task(tasks) if tasks else self._state.jobs[refs.one(ref)]
         found = explain(self._scheduler, job.id, at=self._now)
         in_s = found.unblock.in_s if found.unblock else None
         if job.status == "blocked" and job.begin_at is not None:
@@ -214,30 +215,24 @@ class Queries:
         return job_view(job, self._now, reason, self._controller.progress_of(job), self._numbers.renumbered)
 
     def _jobs(self, request: QueryRequest) -> JobsView:
-        state = self._state
-        if request.arrays:
-            found = {ref: tasks_of(state, ref, self._user) for ref in request.jobs}
-            if arrays := {ref: tasks for ref, tasks in found.items() if tasks}:
-                return self._arrays(request, arrays)
-        named = resolve(state, request.jobs, self._user)
-        if request.group:
-            named += [job.id for job in state.jobs.values() if job.job.group == request.group]
-        first = first_in_line(self._scheduler)
-        jobs = [state.jobs[job] for job in named[:MAX_LIMIT]]
-        return JobsView(**self._head, jobs=rows_of((self._detail(job, first) for job in jobs), len(jobs)))
-
-    def _arrays(self, request: QueryRequest, arrays: Mapping[str, list[JobState]]) -> JobsView:
-        """Return the details of jobs. An array is one of its tasks, with the counts of all."""
-        first = first_in_line(self._scheduler)
-        found: list[JobDetailView] = []
-        for ref in request.jobs:
-            if tasks := arrays.get(ref):
-                one = self._detail(main_task(tasks), first)
-                found.append(replace_fields(one, id=tasks[0].job.batch, tasks=count_tasks(tasks)))
+        state, refs = self._state, JobRefs(self._state, self._user)
+        shown: dict[str, JobState | list[JobState]] = {}
+        """Jobs by id, and the tasks of arrays by the number of the array."""
+        for ref in refs.merged(request.jobs):
+            if request.arrays and (tasks := refs.tasks(ref)):
+                shown[tasks[0].job.batch] = tasks
             else:
-                named = resolve(self._state, [ref], self._user)
-                found += [self._detail(self._state.jobs[job], first) for job in named]
-        return JobsView(**self._head, jobs=found[:MAX_LIMIT])
+                shown.update((job, state.jobs[job]) for job in refs.jobs(ref))
+        if group := request.group:
+            shown.update((job.id, job) for job in state.jobs.values() if job.job.group == group)
+        first, chosen = first_in_line(self._scheduler), list(islice(shown.values(), MAX_LIMIT))
+        rows = (self._array(one, first) if isinstance(one, list) else self._detail(one, first) for one in chosen)
+        return JobsView(**self._head, jobs=rows_of(rows, len(chosen)))
+
+    def _array(self, tasks: list[JobState], first: JobId | None) -> JobDetailView:
+        """Return the details of one of the tasks of an array, with the counts of all."""
+        one = self._detail(main_task(tasks), first)
+        return replace_fields(one, id=tasks[0].job.batch, tasks=count_tasks(tasks))
 
     def _detail(self, job: JobState, first: JobId | None) -> JobDetailView:
         reason = brief_reason(self._reasons, job, first)
@@ -262,8 +257,8 @@ class Queries:
 
     def _history(self, request: QueryRequest) -> HistoryView:
         """Return ended jobs, the last first."""
-        ended, wanted = reversed(self._state.ended.values()), JobFilter(request)
-        recent = [job for job in ended if (job.ended_at or 0.0) >= request.since]
+        ended, wanted, since = reversed(self._state.ended.values()), JobFilter(request), request.since
+        recent = [job for job in ended if (job.ended_at or 0.0) >= since]
         recent = wanted.select(recent) if wanted else recent
         shown = recent[request.skip : request.skip + _limit(request)]
         rows = rows_of((self._row(job, None) for job in shown), len(shown))

@@ -20,7 +20,7 @@ from weft.errors import InputError, NotPermitted, WeftError
 from weft.server.auth.identity import owner, set_caller
 from weft.server.rpc.cut_off import cut_reason
 from weft.server.rpc.protocol_version import check_protocol
-from weft.server.rpc.requests import UnreadableRequest, reader, too_large
+from weft.server.rpc.requests import check_size, decode
 from weft.wire import frames
 from weft.wire.failures import encode_error
 from weft.wire.service import MAX_MESSAGE_BYTES, SCHEDULER
@@ -130,23 +130,20 @@ class Connection(asyncio.Protocol):
         method = SCHEDULER.get(head.method)
         if method is None:
             raise InputError(f"there is no method {head.method!r}", hint="bring both ends to the same version of Weft")
-        if large := too_large(method, head.size):
-            large.refuse()
+        check_size(method, head.size)
         missing = head.start + head.size - len(self._buffer)
         if missing < 0:
             raise frames.ProtocolError
         if missing == 0:
             self._deadline.cancel()
-            request = reader(method)(bytes(self._buffer[head.start :]))
+            content = bytes(self._buffer[head.start :])
             self._buffer = bytearray()
-            self.task = asyncio.get_running_loop().create_task(self._answer(head.method, request))
+            self.task = asyncio.get_running_loop().create_task(self._answer(head.method, content))
 
-    async def _answer(self, name: str, request: Any) -> None:
+    async def _answer(self, name: str, content: bytes) -> None:
         set_caller(owner())
         try:
-            if isinstance(request, UnreadableRequest):
-                request.refuse()
-            await self._run(name, request)
+            await self._run(name, await decode(SCHEDULER[name], content))
         except WeftError as error:
             self._send(frames.ERROR, encode_error(error).encode())
         except asyncio.CancelledError:

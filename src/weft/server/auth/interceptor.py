@@ -24,7 +24,7 @@ from weft.server.auth.identity import Caller, Role, caller, owner, set_caller
 from weft.server.auth.rate_limit import FailureLimiter, host_of
 from weft.server.auth.token_admin import manage
 from weft.server.auth.tokens import Tokens
-from weft.server.process.cpu_shares import CpuShares
+from weft.server.process.cpu_shares import CpuShares, set_payer
 from weft.server.rpc.cut_off import cut_off
 from weft.server.rpc.errors import abort
 from weft.server.rpc.handlers import handler
@@ -204,6 +204,7 @@ class AuthGateway:
         if who.role == "worker":
             return
         account, task = self._shares.account(who.user), asyncio.current_task()
+        set_payer(account)
         await account.enter()
         if method in UNARY_METHODS and task is not None:
             task.add_done_callback(lambda _: account.leave())

@@ -29,7 +29,7 @@ from weft.wire.messages import JobSpec, SubmitRequest
 MAX_JOBS: Final = 100_000
 """In one request, counting array tasks."""
 MAX_LINKS: Final = 1_000_000
-"""Dependencies in one request. An array counts as one job to depend on."""
+"""Dependencies in one request, each as often as it is named. An array counts as one job to depend on."""
 MAX_JOB_BYTES: Final = 6 << 20
 """The limit for the command, params and environment of a job together. Linux starts no program with more."""
 MAX_REFS: Final = 10_000
@@ -198,9 +198,7 @@ class JobBuilder:
                 yield
             namesakes.setdefault(made[at].job.name, []).append(at)
             links += len(after.found) * made[at].count
-            if links > MAX_LINKS:
-                what = f"more than {MAX_LINKS:,} dependencies at once"
-                raise InputError(what, hint=LINKS_HINT, key="after", index=at)
+            _check_links(links, at)
             if after.found:
                 made[at] = replace(made[at], job=replace(made[at].job, **after.attributes()))
             yield
@@ -210,6 +208,11 @@ class JobBuilder:
             hint = "remove one of them"
             raise InputError(f"cyclic dependencies: {names}", hint=hint, key="after", index=found.cycle[0])
         return found.order
+
+
+def _check_links(links: int, at: int | None) -> None:
+    if links > MAX_LINKS:
+        raise InputError(f"more than {MAX_LINKS:,} dependencies at once", hint=LINKS_HINT, key="after", index=at)
 
 
 class _Links:
@@ -239,6 +242,7 @@ class _Search:
     def __init__(self, resolve: Resolve) -> None:
         self._resolve = resolve
         self._found: dict[str, list[JobId]] = {}
+        self._links = 0
 
     def jobs(self, ref: str, at: int | None = None) -> list[JobId]:
         """Return what job number `at` depends on by this reference."""
@@ -253,6 +257,8 @@ class _Search:
                 if ":" in ref:
                     what += f", and {ref.partition(':')[0][:40]!r} is no condition: use afterok, afterany or afternotok"
                 raise InputError(what, hint="weft queue -a lists them", key="after", index=at) from None
+            self._links += len(self._found[ref])
+            _check_links(self._links, at)
         return self._found[ref]
 
     def namesakes(self, name: str, at: int | None = None) -> list[JobId]:

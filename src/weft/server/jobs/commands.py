@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import repeat
 from typing import Any, Final
 
@@ -36,7 +37,7 @@ from weft.server.jobs.admission import AdmissionRules
 from weft.server.jobs.batch import Batch, OpenBatch
 from weft.server.jobs.builder import CheckNotify, JobBuilder, accept_all
 from weft.server.jobs.groups import limit_submitted_groups
-from weft.server.jobs.job_refs import resolve, resolve_one, resolve_to_change
+from weft.server.jobs.job_refs import JobRefs, resolve_to_change
 from weft.server.jobs.notes import submit_notes
 from weft.server.jobs.quotas import Quotas
 from weft.server.process.slices import Steps, at_once
@@ -64,6 +65,8 @@ class JobCommands:
         """Accepted jobs that may not be in the state yet."""
         self._dependencies: dict[tuple[JobId, ...], set[JobId]] = {}
         """Found for the present request: these jobs and all that they depend on."""
+        self._refs: dict[str, JobRefs] = {}
+        """The references of the present request, by the user whose jobs it edits."""
         self._memories: list[tuple[ChangeRequest, dict[str, str]]] = []
         """For the last requests, what was done for each array."""
         self._arrays: frozenset[str] = frozenset()
@@ -133,14 +136,14 @@ class JobCommands:
 
     def prepare(self, request: SubmitRequest, who: Caller) -> Steps[Batch]:
         """Return the jobs of a request. Raise, and change nothing, if any of them is invalid or exceeds a quota."""
-        first, user = self._next_id, who.user
+        first, refs = self._next_id, JobRefs(self._scheduler.state, who.user)
         self._next_id += len(request.jobs)
         batch = None
         try:
-            found = yield from self._builder.build(request, first, lambda ref: self._resolve(ref, user), who)
+            found = yield from self._builder.build(request, first, partial(self._resolve, refs), who)
             if self._quotas is not None:
                 jobs = [each.job for each in found.templates]
-                self._quotas.check(user, jobs, self._users(), found.count - len(jobs) + request.other_jobs)
+                self._quotas.check(who.user, jobs, self._users(), found.count - len(jobs) + request.other_jobs)
             batch = None if request.dry_run else found
             return found
         finally:
@@ -159,24 +162,15 @@ class JobCommands:
                 events.append(Held(now, job.id))
         return events
 
-    def _resolve(self, ref: str, user: str) -> list[JobId]:
+    def _resolve(self, refs: JobRefs, ref: str) -> list[JobId]:
         """Return the jobs of a reference. Refuse those of an open batch: an array could seem to have ended."""
-        found = self._namesakes(ref, user)
+        found = _namesakes(refs, ref)
         if found is None:
-            found = resolve(self._scheduler.state, [ref], user)
+            found = refs.jobs(ref)
         for job in found if self._open_batches else ():
             if any(job in each for each in self._open_batches):
                 raise Refused(f"job {job} is part of a batch that is still being submitted\n  try again in a moment")
         return found
-
-    def _namesakes(self, ref: str, user: str) -> list[JobId] | None:
-        """Return the unfinished jobs that `singleton:NAME` means, arrays as a whole; None for other references."""
-        word, _, name = ref.partition(":")
-        if word != SINGLETON:
-            return None
-        jobs = self._scheduler.state.jobs.values()
-        mine = (job.job for job in jobs if job.job.name == name and job.job.user == user and job.status not in ENDED)
-        return list(dict.fromkeys(job.batch or job.id for job in mine))
 
     def _users(self) -> Iterator[str]:
         """Yield the user of each job that has not ended."""
@@ -197,17 +191,18 @@ class JobCommands:
         caller's own jobs."""
         if request.verb not in VERBS:
             raise UnknownName("verb", request.verb, VERBS)
+        statuses, group = frozenset(request.statuses), request.group  # each look at a message makes a copy
         ids = resolve_to_change(self._scheduler.state, request.jobs, who.user)
         for named in ids:
-            job = self._scheduler.state.jobs.get(named)  # purged since the last slice, or of another scheduler
-            if job is not None:
+            if (job := self._scheduler.state.jobs.get(named)) is not None:  # it may have been purged meanwhile
                 check_owner(who, job.job)
             yield
-        if request.statuses or request.group:
-            found = self._of_group(request.group) if request.group else list(self._scheduler.state.jobs.values())
-            chosen = [job for job in found if who.owns(job.job.user)]
-            ids += [job.id for job in chosen if not request.statuses or job.status in request.statuses]
-        if not ids and not request.statuses and not request.group:
+        if statuses or group:
+            jobs = self._scheduler.state.jobs.values()
+            chosen = [job for job in jobs if not group or job.job.group == group]
+            chosen = [job for job in chosen if who.owns(job.job.user)]
+            ids += [job.id for job in chosen if not statuses or job.status in statuses]
+        if not ids and not statuses and not group:
             raise InputError(f"{request.verb}: no job is named", hint="name jobs by id, name, @ (the last), @~1 or 3-7")
         return ids
 
@@ -219,6 +214,7 @@ class JobCommands:
         if request.verb == "set" and any(each.name == LIMIT for each in request.settings):
             return self._limit_arrays([state.jobs[each] for each in ids if each in state.jobs], request, now)
         self._dependencies.clear()
+        self._refs.clear()
         self._arrays = repeated(state.jobs[each].job.batch for each in ids if each in state.jobs)
         events: list[Event] = []
         reply = ChangeReply()
@@ -230,9 +226,6 @@ class JobCommands:
             events.append(event)
             reply.ids.append(event.job.id if isinstance(event, Submitted) else job.id)
         return events, reply
-
-    def _of_group(self, group: str) -> list[JobState]:
-        return [job for job in self._scheduler.state.jobs.values() if job.job.group == group]
 
     def _cancel(self, job: JobState, now: Seconds, _request: ChangeRequest) -> Event | str:
         return f"it is {job.status} already" if job.status in ENDED else Cancelled(now, job.id)
@@ -329,10 +322,11 @@ class JobCommands:
 
     def _resolve_one(self, user: str) -> Callable[[str], list[JobId]]:
         """Return a function that finds the one job of a reference."""
+        refs = self._refs.setdefault(user, JobRefs(self._scheduler.state, user))
 
         def find(ref: str) -> list[JobId]:
-            found = self._namesakes(ref, user)
-            return [resolve_one(self._scheduler.state, ref, user)] if found is None else found
+            found = _namesakes(refs, ref)
+            return [refs.one(ref)] if found is None else found
 
         return find
 
@@ -369,6 +363,12 @@ class JobCommands:
             left += state.jobs[job].job.comes_after if job in state.jobs else batches.get(job, ())
         self._dependencies[tuple(jobs)] = found
         return found
+
+
+def _namesakes(refs: JobRefs, ref: str) -> list[JobId] | None:
+    """Return the unfinished jobs that `singleton:NAME` means, arrays as a whole; None for other references."""
+    word, _, name = ref.partition(":")
+    return refs.namesakes(name) if word == SINGLETON else None
 
 
 def repeated(names: Iterable[str]) -> frozenset[str]:

@@ -38,9 +38,12 @@ def _descriptor(field: Field) -> Any:
 
 
 CONVERTERS: Final = {
-    descriptor: (field.key, converter(descriptor)) for field in FIELDS for descriptor in [_descriptor(field)]
+    descriptor: (field.key, converter(descriptor), field.bounds)
+    for field in FIELDS
+    for descriptor in [_descriptor(field)]
 }
-"""For each field of a message: its key, and what turns its value into the model's form. Looked up once, not per job."""
+"""For each field of a message: its key, what turns its value into the model's form, and its bounds. Looked up once, not
+per job."""
 WANTS_GPUS: Final = frozenset({"memory", "gpu_model", "gpu_ids", "gpu_choice", "max_jobs_per_gpu", "share", "per_gpu"})
 """Fields with which a job asks for a GPU, even if it does not say how many and none is known."""
 NEW: Final = Job("", task=Task())
@@ -51,14 +54,23 @@ Attributes = dict[str, Any]
 
 
 def values_of(spec: JobSpec, fields: Iterable[Field] | None = None) -> dict[str, Any]:
-    """Return the values of these fields; by default, of those that were given."""
+    """Return the values of these fields; by default, of those that were given, whose numbers must be in bounds."""
     if fields is not None:
         return {field.key: get(spec, field.message) for field in fields}
     values = {}
     for descriptor, value in spec.ListFields():
-        key, convert = CONVERTERS[descriptor]
+        key, convert, bounds = CONVERTERS[descriptor]
+        if bounds is not None:
+            _check_bounds(key, value, *bounds)
         values[key] = value if convert is None else convert(value)
     return values
+
+
+def _check_bounds(key: str, value: Any, low: float, high: float) -> None:
+    """Raise if a number, or one of several, is out of bounds."""
+    for number in (value,) if isinstance(value, int | float) else value:
+        if not low <= number <= high:
+            raise InputError(f"{number:,} is out of range", hint=f"from {low:,} to {high:,}", key=key)
 
 
 class JobEditor:

@@ -8,7 +8,6 @@ from typing import Final
 
 from weft.engines.process.environment import param_variable
 from weft.errors import InputError
-from weft.jobspec.fields import MAX_RETRIES
 from weft.model import Job, Task
 
 MAX_WORD_BYTES: Final = 128 << 10
@@ -21,8 +20,6 @@ _SNAPSHOT: Final = re.compile(r"[0-9a-f]{64}")
 
 def check_startable(job: Job) -> None:
     """Raise if no node could start the job. Its environment is checked with `check_env`."""
-    if job.retries > MAX_RETRIES:
-        raise InputError(f"{job.retries:,} is too many", hint=f"at most {MAX_RETRIES:,}", key="retries")
     task = job.task or Task()
     _check_words(job.command, "command", "a word")
     _check_words((task.chdir, job.name), "chdir", "the path")

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Container, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -51,7 +52,7 @@ class JobRequests:
 
     async def submit(self, request: SubmitRequest, who: Caller) -> SubmitReply:
         """Submit the jobs of a request, all or none. Return once all of them are on disk."""
-        if count_jobs(request) <= SLICE_JOBS:
+        if not is_large(request):
             return await self._submit(request, who)
         async with self._turns.setdefault(who.user, asyncio.Lock()):
             return await self._submit(request, who)
@@ -62,7 +63,7 @@ class JobRequests:
             await asyncio.wait([self._by_key[key]])
         if ids := self._commands().known_ids(request, who.user):
             return SubmitReply(ids=ids)
-        if count_jobs(request) <= SLICE_JOBS:
+        if not is_large(request):
             reply: SubmitReply = await self._loop.call(lambda now: self._commands().submit(request, now, who))
             return reply
         found: asyncio.Future[SubmitReply] = asyncio.get_running_loop().create_future()
@@ -212,15 +213,14 @@ class JobRequests:
         await self._tasks.close()
 
 
-def count_jobs(request: SubmitRequest) -> int:
-    """Return the number of jobs in a request; an array that is none counts as one, and is refused later."""
+def is_large(request: SubmitRequest) -> bool:
+    """Return whether a request has too many jobs, or references to jobs, for one turn of the loop."""
     count = len(request.jobs)
     for spec in request.jobs if count <= SLICE_JOBS else ():
+        count += len(spec.after)
         if spec.array:
-            try:
+            with suppress(InputError):  # it is refused later
                 count += len(parse_array(spec.array)[0]) - 1
-            except InputError:
-                continue
         if count > SLICE_JOBS:
             break
-    return count
+    return count > SLICE_JOBS

@@ -1,4 +1,5 @@
-"""gRPC handlers for the methods of a service. Undecodable requests get INVALID_ARGUMENT; gRPC would report INTERNAL."""
+"""gRPC handlers for the methods of a service. They decode requests themselves: those that cannot be decoded get
+INVALID_ARGUMENT with a hint, where gRPC would report INTERNAL, and large ones are checked first, in slices."""
 
 from __future__ import annotations
 
@@ -10,21 +11,22 @@ from typing import Any, Final
 import grpc
 import grpc.aio
 
-from weft.errors import InputError, WeftError
+from weft.errors import WeftError
 from weft.server.rpc.cut_off import cut_reason
 from weft.server.rpc.errors import abort
-from weft.server.rpc.requests import UnreadableRequest, reader
-from weft.wire.service import PREFIX, SCHEDULER, SERVICES, Kind
+from weft.server.rpc.requests import decode
+from weft.wire.service import PREFIX, SCHEDULER, SERVICES, Kind, Method
 
-Method = Callable[..., Any]
+Answer = Callable[..., Any]
+"""A function that answers a request, or a stream of them."""
 
 
-def handler(method_of: Callable[[str], Method], service: str = "Scheduler") -> grpc.GenericRpcHandler:
+def handler(method_of: Callable[[str], Answer], service: str = "Scheduler") -> grpc.GenericRpcHandler:
     """Return the handler of a service. `method_of` returns the function for the name of a method."""
     handlers = {}
     for name, method in SERVICES[service].items():
         wrap, make_handler = _KINDS[method.kind]
-        handlers[name] = make_handler(wrap(method_of(name)), reader(method), method.reply.SerializeToString)
+        handlers[name] = make_handler(wrap(method, method_of(name)), None, method.reply.SerializeToString)
     return grpc.method_handlers_generic_handler(PREFIX + service, handlers)
 
 
@@ -34,7 +36,7 @@ def scheduler_handler(methods: Mapping[str, Callable[[Any], Any]]) -> grpc.Gener
     return handler(adapted.__getitem__)
 
 
-def _unary_without_context(method: Callable[[Any], Any]) -> Method:
+def _unary_without_context(method: Callable[[Any], Any]) -> Answer:
     async def answer(request: Any, context: Any) -> Any:
         try:
             return await method(request)
@@ -44,7 +46,7 @@ def _unary_without_context(method: Callable[[Any], Any]) -> Method:
     return answer
 
 
-def _stream_without_context(method: Callable[[Any], Any]) -> Method:
+def _stream_without_context(method: Callable[[Any], Any]) -> Answer:
     async def answer(request: Any, context: Any) -> AsyncIterator[Any]:
         try:
             async for reply in method(request):
@@ -72,51 +74,43 @@ async def _cut_off_with_reason(context: Any) -> AsyncIterator[None]:
             raise asyncio.CancelledError from None
 
 
-async def _abort_if_unreadable(request: Any, context: Any) -> None:
-    if isinstance(request, UnreadableRequest):
-        try:
-            request.refuse()
-        except InputError as error:
-            await abort(context, error)
-
-
-def _unary(method: Method) -> Method:
-    async def answer(request: Any, context: Any) -> Any:
-        await _abort_if_unreadable(request, context)
+def _unary(method: Method, answer: Answer) -> Answer:
+    async def handle(content: bytes, context: Any) -> Any:
         async with _cut_off_with_reason(context):
-            return await method(request, context)
+            return await answer(await _decoded(method, content, context), context)
 
-    return answer
-
-
-def _stream(method: Method) -> Method:
-    async def answer(request: Any, context: Any) -> None:
-        await _abort_if_unreadable(request, context)
-        async with _cut_off_with_reason(context), aclosing(method(request, context)) as replies:
-            async for reply in replies:
-                await context.write(reply)
-
-    return answer
+    return handle
 
 
-def _upload(method: Method) -> Method:
-    """Wrap a method that reads a stream. An unreadable request raises an InputError where the method reads it."""
-
-    async def answer(requests: AsyncIterator[Any], context: Any) -> Any:
+def _stream(method: Method, answer: Answer) -> Answer:
+    async def handle(content: bytes, context: Any) -> None:
         async with _cut_off_with_reason(context):
-            return await method(_decoded(requests), context)
+            request = await _decoded(method, content, context)
+            async with aclosing(answer(request, context)) as replies:
+                async for reply in replies:
+                    await context.write(reply)
 
-    return answer
-
-
-async def _decoded(requests: AsyncIterator[Any]) -> AsyncIterator[Any]:
-    async for request in requests:
-        if isinstance(request, UnreadableRequest):
-            request.refuse()
-        yield request
+    return handle
 
 
-_KINDS: Final[dict[Kind, tuple[Callable[[Method], Method], Callable[..., Any]]]] = {
+async def _decoded(method: Method, content: bytes, context: Any) -> Any:
+    try:
+        return await decode(method, content)
+    except WeftError as error:
+        await abort(context, error)
+
+
+def _upload(method: Method, answer: Answer) -> Answer:
+    """Wrap a method that reads a stream. A malformed request raises an InputError where the method reads it."""
+
+    async def handle(requests: AsyncIterator[bytes], context: Any) -> Any:
+        async with _cut_off_with_reason(context):
+            return await answer((await decode(method, content) async for content in requests), context)
+
+    return handle
+
+
+_KINDS: Final[dict[Kind, tuple[Callable[[Method, Answer], Answer], Callable[..., Any]]]] = {
     "unary": (_unary, grpc.unary_unary_rpc_method_handler),
     "stream": (_stream, grpc.unary_stream_rpc_method_handler),
     "upload": (_upload, grpc.stream_unary_rpc_method_handler),

@@ -2,53 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Any, Final
 
 from google.protobuf.message import DecodeError
 
 from weft.errors import InputError
-from weft.wire.service import Method
+from weft.server.process.cpu_shares import metered, payer
+from weft.server.process.slices import at_once, in_slices
+from weft.wire.limits import check
+from weft.wire.service import MAX_REQUEST_BYTES, Method
+
+MAX_BYTES_AT_ONCE: Final = 64 << 10
+"""Larger requests are checked before they are decoded, and in slices."""
 
 
-@dataclass(frozen=True, slots=True)
-class UnreadableRequest:
-    """A request that is too large or cannot be decoded."""
-
-    expected: str
-    size: int = 0
-    """In bytes, if it is too large to decode."""
-    limit: int = 0
-
-    def refuse(self) -> NoReturn:
-        if self.size > self.limit:
-            raise InputError(
-                f"the {self.expected} has {self.size / 1e6:.1f} MB, "
-                f"and the scheduler accepts {self.limit / 1e6:.1f} MB",
-                hint="send less at a time, and put large values into files",
-            )
+def check_size(method: Method, size: int) -> None:
+    """Raise if a request has too many bytes for this method."""
+    if size > MAX_REQUEST_BYTES:
         raise InputError(
-            f"the request cannot be decoded as a {self.expected}",
-            hint="bring both ends to the same version of Weft",
+            f"the {method.request.DESCRIPTOR.name} has {size / 1e6:.1f} MB, "
+            f"and the scheduler accepts {MAX_REQUEST_BYTES / 1e6:.1f} MB",
+            hint="send less at a time, and put large values into files",
         )
 
 
-def too_large(method: Method, size: int) -> UnreadableRequest | None:
-    """Return a request to refuse if it has too many bytes for this method."""
-    limit = method.max_request_bytes
-    return UnreadableRequest(method.request.DESCRIPTOR.name, size, limit) if size > limit else None
-
-
-def reader(method: Method) -> Callable[[bytes], Any]:
-    """Return a function that decodes requests of this method."""
-
-    def read(text: bytes) -> Any:
-        if found := too_large(method, len(text)):  # before anything decodes or walks it
-            return found
-        try:
-            return method.request.FromString(text)
-        except DecodeError:
-            return UnreadableRequest(method.request.DESCRIPTOR.name)
-
-    return read
+async def decode(method: Method, content: bytes) -> Any:
+    """Return a request of this method. Raise InputError if it is malformed, or if it has more than it may."""
+    check_size(method, len(content))
+    kind = method.request
+    try:
+        if len(content) <= MAX_BYTES_AT_ONCE:
+            request = kind.FromString(content)
+            at_once(check(kind.DESCRIPTOR, request))
+            return request
+        work = in_slices(check(kind.DESCRIPTOR, content))
+        await (work if (account := payer()) is None else metered(account, work))
+        return kind.FromString(content)
+    except DecodeError:
+        raise InputError(
+            f"the request cannot be decoded as a {kind.DESCRIPTOR.name}",
+            hint="bring both ends to the same version of Weft",
+        ) from None
