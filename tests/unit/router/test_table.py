@@ -17,6 +17,7 @@ services:
     retry: unanswered
     balance: round_robin
     max_queue: 10
+    health: /ready?all
     replicas:
       - 127.0.0.1:9001
       - {name: b, address: "[::1]:9002", concurrency: 2, weight: 0.5, draining: true, version: 3}
@@ -33,6 +34,7 @@ def test_a_table_says_everything_about_its_services() -> None:
     assert (first.name, str(first.address), first.concurrency, first.weight) == ("127.0.0.1:9001",) * 2 + (8, 1.0)
     assert (second.name, str(second.address), second.concurrency) == ("b", "[::1]:9002", 2)
     assert (second.weight, second.draining, second.version) == (0.5, True, 3)
+    assert (chat.health, empty.health) == ("/ready?all", "/")
     assert empty.replicas == ()
 
 
@@ -56,6 +58,8 @@ def test_json_is_a_table_too() -> None:
         ("services: {a: {replicas: [{address: 'h:1', weight: -1}]}}", "weight"),
         ("services: {a: {replicas: [{address: 'h:1', draining: maybe}]}}", "draining"),
         ("services: {a: {concurrency: 0}}", "concurrency"),
+        ("services: {a: {health: 'a b'}}", "a path such as /health"),
+        ('services: {a: {health: "/a\\r\\nb"}}', "health"),
         ("services: {a: {replica: []}}", "replica"),
         ("other: 1", "other"),
     ],
