@@ -12,8 +12,9 @@ from weft.wire.messages import NodeStatus
 from weft.wire.views.jobs import JobFields, JobView
 from weft.wire.views.nodes import NodeView
 
-NOT_IN_NODE_VIEW = {"ram_used_mb", "readings", "shares"}
-"""Measured memory, of which `NodeView` has only the reserved part; readings and shares are in `GpuView`."""
+NOT_IN_NODE_VIEW = {"ram_used_mb", "readings", "shares", "disk_free_mb"}
+"""Measured memory, of which `NodeView` has only the reserved part; readings and shares are in `GpuView`; `weft doctor`
+shows the free space."""
 
 
 def test_the_dict_that_builds_a_job_view_has_its_fields() -> None:
