@@ -9,7 +9,9 @@ import resource
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -147,6 +149,29 @@ def test_a_full_disk_loses_nothing(small_disk: Path) -> None:
         assert client.wait(slow).exit_code == 7
         assert client.wait(here.submit(client, "true")).exit_code == 0
         assert len(client.history().jobs) == 2
+
+
+def test_a_wait_says_that_the_disk_is_full_and_the_run_counts_until_its_end(small_disk: Path) -> None:
+    with site({"gpus": "0"}, XDG_STATE_HOME=str(small_disk)) as here, here.client() as client:
+        notes: list[str] = []
+        client.note = notes.append
+        job = here.submit(client, "sleep", "1")
+        until(lambda: client.jobs([job]).jobs[0].status == "running")
+        _fill(small_disk)
+        with ThreadPoolExecutor(1) as pool:
+            ended = pool.submit(client.wait, job)
+            until(lambda: notes)
+            time.sleep(4.0)  # how long the disk is full
+            assert len(notes) == 1
+            assert "cannot record what happens" in notes[0]
+            (small_disk / "filler").unlink()
+            found = ended.result(60)
+        assert found.exit_code == 0
+        assert 1.0 <= found.time_s < 3.0
+        assert found.runs is not None
+        (run,) = found.runs
+        assert run.ended is not None
+        assert run.ended - run.started < 3.0
 
 
 def _fill(disk: Path) -> None:

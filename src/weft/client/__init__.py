@@ -57,7 +57,7 @@ class Client:
         self.where = parse_scheduler(scheduler) if scheduler else where or user_paths()
         self._transport = _transport(self.where, credentials, start=start)
         self.note: Callable[[str], None] = lambda _: None
-        """Receives remarks of the scheduler about a log that are not part of it."""
+        """Receives remarks of the scheduler about a log or facts that are not part of them."""
         self.submit_notes: list[str] = []
         """Remarks of the scheduler about submitted jobs, for the user."""
         self._has_answered = False
@@ -264,7 +264,10 @@ class Client:
     def facts(self, after: int, *, timeout_s: float | None = None) -> Iterator[tuple[int, dict[str, Any]]]:
         """Yield the same facts as `watch`, each with its position."""
         for line in self._transport.stream("Watch", m.WatchRequest(after=after), timeout_s):
-            yield line.position, json.loads(line.json)
+            if line.note:
+                self.note(line.note)
+            else:
+                yield line.position, json.loads(line.json)
 
     def changes(self) -> Iterator[ChangesView]:
         """Yield the rows of a screen: all of them at first, then those that change, about twice a second."""
@@ -293,15 +296,13 @@ class Client:
 
     def wait_for(self, jobs: Sequence[str]) -> list[JobDetailView]:
         """Return all these jobs once they have ended."""
-        found = self.jobs(jobs, timeout_s=CALL_TIMEOUT_S).jobs
-        return [job if job.ended else self.wait(job.id) for job in found]
+        return [job if job.ended else self.wait(job.id) for job in self.jobs(jobs, timeout_s=CALL_TIMEOUT_S).jobs]
 
     def wait_for_any(self, jobs: Sequence[str]) -> JobDetailView:
         """Return the first of these jobs that ends."""
         while True:
             found = self.jobs(jobs, timeout_s=CALL_TIMEOUT_S)
-            ended = [job for job in found.jobs if job.ended]
-            if ended:
+            if ended := [job for job in found.jobs if job.ended]:
                 return min(ended, key=lambda job: job.ended or "")
             jobs = [job.id for job in found.jobs]
             self._await_end(found.position, found.jobs)
@@ -352,11 +353,8 @@ class Client:
             try:
                 answer = self._transport.call(name, request, timeout_s)
             except Unreachable:
-                if (
-                    not retry
-                    or self._transport.is_hopeless(has_answered=self._has_answered)
-                    or time.monotonic() > until
-                ):
+                hopeless = self._transport.is_hopeless(has_answered=self._has_answered)
+                if not retry or hopeless or time.monotonic() > until:
                     raise
             else:
                 self._has_answered = True

@@ -320,6 +320,8 @@ class Exited:
     """CPU time of the run's processes."""
     rss_mb: int = 0
     """The most main memory of one of its processes."""
+    late_s: Seconds = 0.0
+    """The time from the end of its processes to `at`, if the scheduler was away or its disk full."""
 
 
 @dataclass(frozen=True, slots=True)

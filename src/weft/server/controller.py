@@ -31,7 +31,7 @@ from weft.server.jobs.run_use import RunUse
 from weft.server.loop import RETRY_S, Loop, describe_failure
 from weft.server.maintenance import Maintenance
 from weft.server.notifications.service import Notifications
-from weft.server.pause_reasons import POLICY_FAILED
+from weft.server.pause_reasons import DISK_FLOOR, POLICY_FAILED
 from weft.server.pools.keeper import PoolKeeper
 from weft.server.process.clock import Clock
 from weft.server.process.cpu_shares import CpuShares
@@ -255,6 +255,16 @@ class Controller:
     def _reopen_backend(self) -> None:
         task = self._tasks.spawn(self.backend.open(dict(self.scheduler.state.active)))
         task.add_done_callback(lambda _: self.loop.wake())
+
+    @property
+    def trouble(self) -> str:
+        """Reason why no job starts or no end is recorded, in words; empty: none."""
+        if self.loop.trouble:
+            return (
+                f"the scheduler cannot record what happens: {self.loop.trouble}\n  it goes on once there is free space"
+            )
+        detail = self.scheduler.state.paused.get(DISK_FLOOR, "")
+        return f"no job starts: {detail}\n  free some space" if detail else ""
 
     def check_disk_space(self) -> None:
         """Raise if the disk is too full to accept jobs."""

@@ -95,7 +95,9 @@ class Loop:
         self._alarm: asyncio.TimerHandle | None = None
         self._tasks = TaskSet()
         self.changed = asyncio.Condition()
-        """Notified whenever facts have been journalled."""
+        """Notified whenever facts have been journalled, or could not be."""
+        self.trouble = ""
+        """Why the last facts could not be journalled, in words; empty: they were."""
         self.on_failure: Callable[[Exception], None] = lambda _: None
         """Called when memory differs from the disk and must be rebuilt."""
         self.on_step: Callable[[float, float], None] = lambda _deciding_s, _committing_s: None
@@ -235,9 +237,11 @@ class Loop:
         self._is_writing = False
         if not isinstance(written, JournalError) and not self._leads():
             written = _deposed()  # the facts are there, but only the next leader may act on them
+        self.trouble = str(written) if isinstance(written, JournalError) else ""
         if isinstance(written, JournalError):
             for future, _ in step.replies:
                 _fail(future, written if isinstance(written, Deposed) else _unwritten(written))
+            self._tasks.spawn(self._notify())
             self.on_failure(written)
         else:
             self._act(step, written)

@@ -282,12 +282,14 @@ class FactLines(_message.Message):
     def __init__(self, json: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class FactLine(_message.Message):
-    __slots__ = ("position", "json")
+    __slots__ = ("position", "json", "note")
     POSITION_FIELD_NUMBER: _ClassVar[int]
     JSON_FIELD_NUMBER: _ClassVar[int]
+    NOTE_FIELD_NUMBER: _ClassVar[int]
     position: int
     json: str
-    def __init__(self, position: _Optional[int] = ..., json: _Optional[str] = ...) -> None: ...
+    note: str
+    def __init__(self, position: _Optional[int] = ..., json: _Optional[str] = ..., note: _Optional[str] = ...) -> None: ...
 
 class OperateRequest(_message.Message):
     __slots__ = ("verb", "options")

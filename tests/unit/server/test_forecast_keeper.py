@@ -85,6 +85,18 @@ def test_a_question_waits_for_a_forecast_that_has_its_job(tmp_path: Path) -> Non
     keep(tmp_path, play)
 
 
+def test_a_question_about_a_job_that_waits_again_gets_a_new_forecast(tmp_path: Path) -> None:
+    async def play(kept: Kept) -> None:
+        await first(kept)
+        kept.now = NOW + 1
+        assert await kept.at() == NOW
+        table = await kept.keeper.table({"2": kept.now})
+        assert table is not None
+        assert table.at == kept.now
+
+    keep(tmp_path, play)
+
+
 @pytest.mark.parametrize(("cpu_s", "fresh_s"), [(0.1, FRESH_S), (2.0, 40.0), (3.0, 60.0), (100.0, MAX_FRESH_S)])
 def test_a_costly_forecast_is_fresh_for_longer(cpu_s: float, fresh_s: float) -> None:
     table = ForecastTable(NOW, 30, 0, {}, cpu_s)

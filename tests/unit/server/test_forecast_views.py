@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from support.builders import Rig, node
-from weft.model import Job
+from weft.model import Exited, Job
 from weft.server.forecasts.keeper import ForecastTable
 from weft.server.forecasts.views import forecast_view
 from weft.wire.views.forecasts import ForecastView
@@ -43,3 +43,13 @@ def test_a_job_that_has_started_since_has_no_start() -> None:
     found = forecast_view(rig.state.jobs["a"], rig.state, ForecastTable(NOW, 30, 0, {"a": times}))
     assert (found.start_p50, found.start_p90) == (None, None)
     assert found.end_p50 is not None
+
+
+def test_a_forecast_of_the_last_run_says_nothing_about_the_next() -> None:
+    rig = Rig("fifo", [node(gpus=1)])
+    rig.submit(Job("a", 1))
+    rig.tell(Exited(NOW, "a", 1, "requeued", delay_s=60.0))
+    assert rig.state.jobs["a"].waiting_since == NOW
+    while_it_ran = [None, None, NOW + HOUR_S, NOW + HOUR_S, "similar", 4]
+    found = forecast_view(rig.state.jobs["a"], rig.state, ForecastTable(NOW - 1, 30, 0, {"a": while_it_ran}))
+    assert (found.end_p50, found.note) == (None, "the forecast is not ready yet; ask again")

@@ -28,7 +28,7 @@ class Watched:
         self.journal, self.changed = journal, asyncio.Condition()
 
     def watch(self, after: int) -> AsyncIterator[Any]:
-        return watch_facts(self.journal, self.changed, after, owner())
+        return watch_facts(self.journal, self.changed, after, owner(), str)
 
     async def append(self, *facts: Fact) -> None:
         async with self.changed:

@@ -27,6 +27,7 @@ def run(args: argparse.Namespace) -> int:
     from weft.wire.views.jobs import JobsView
 
     with connection.connect(args.scheduler) as client:
+        client.note = render.print_message
         jobs = [client.wait_for_any(args.jobs)] if args.any else client.wait_for(args.jobs)
     if args.json:
         render.print_json(JobsView(jobs=jobs))

@@ -36,7 +36,7 @@ async def with_forecast(controller: Controller, found: ExplainView) -> ExplainVi
         return found
     table = None
     if job.job.replica is None:
-        table = await controller.forecasts.table({job.id: job.submitted_at})
+        table = await controller.forecasts.table({job.id: job.waiting_since})
     view = forecast_view(job, controller.scheduler.state, table, controller.forecasts.failure)
     return replace_fields(found, forecast=view)
 

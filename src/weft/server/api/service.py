@@ -132,7 +132,9 @@ class Service:
         controller = self._controller
         if request.views:
             return self._feed.watch(self._record_use)
-        return watch_facts(controller.journal, controller.loop.changed, request.after, caller())
+        return watch_facts(
+            controller.journal, controller.loop.changed, request.after, caller(), lambda: controller.trouble
+        )
 
     def _record_use(self) -> None:
         self.last_call_at = self._controller.loop.clock.now()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import replace
 from itertools import islice
 from typing import Final
@@ -28,13 +28,13 @@ log = logging.getLogger(__name__)
 
 
 async def watch_facts(
-    journal: Journal, changed: asyncio.Condition, position: int, who: Caller
+    journal: Journal, changed: asyncio.Condition, position: int, who: Caller, trouble: Callable[[], str]
 ) -> AsyncIterator[m.FactLine]:
-    """Stream facts from a position on; from 0, those after the last snapshot.
+    """Stream facts from a position on; from 0, those after the last snapshot. A note says what keeps facts from coming.
 
     The stream ends if a snapshot has replaced the next facts. The client must query the state again then.
     """
-    position = position or journal.base
+    position, told = position or journal.base, ""
     guard = StallGuard(journal)
     try:
         while position >= journal.base:
@@ -53,8 +53,10 @@ async def watch_facts(
                     raise
                 return
             async with changed:
-                while len(journal) <= position:
+                while len(journal) <= position and trouble() == told:
                     await changed.wait()
+            if told != (told := trouble()) and told:
+                yield m.FactLine(position=position, note=told)
     finally:
         guard.close()
 

@@ -57,6 +57,8 @@ from weft.server.settings import Settings
 from weft.wire.views.doctor import DeviceView
 
 MAX_TAIL_BYTES: Final = 8192
+LATE_S: Final = 1.0
+"""A shorter time between the end of a run and its report counts as part of the run."""
 
 
 class LocalBackend:
@@ -164,7 +166,9 @@ class LocalBackend:
         full = FULL_NODE.get(report.why)
         task = job.job.task if job else None
         exit_ = exit_event(report, requeue_exits=task.requeue_exits if task else (), tries=job.delays if job else 0)
-        return [*([Paused(now, *full)] if full else []), replace(exit_, at=now)]
+        late_s = min(now - report.at, now - job.started_at) if job is not None and report.started_at else 0.0
+        exit_ = replace(exit_, at=now, late_s=late_s if late_s >= LATE_S else 0.0)
+        return [*([Paused(now, *full)] if full else []), exit_]
 
 
 def launch_spec(

@@ -80,8 +80,8 @@ class ForecastKeeper:
         """Why the last forecast failed; empty: it did not."""
 
     async def table(self, needed: Mapping[JobId, Seconds] | None = None) -> ForecastTable | None:
-        """Return a forecast that is usable and has the needed jobs, given with their submission; an older one, or
-        none, if that takes too long. Make a new one meanwhile if it is not fresh."""
+        """Return a forecast that is usable and knows that the needed jobs wait, given with the time since when; an
+        older one, or none, if that takes too long. Make a new one meanwhile if it is not fresh."""
         with suppress(TimeoutError):
             async with asyncio.timeout(WAIT_S):
                 for _ in range(2):  # one that is being made may have begun before a needed job came
@@ -99,7 +99,7 @@ class ForecastKeeper:
         table = self._table
         if table is None or self._now() - table.at > table.usable_s or self._made_for != self._settings():
             return False
-        return all(job in table.jobs or submitted_at <= table.at for job, submitted_at in needed.items())
+        return all(waiting_since <= table.at for waiting_since in needed.values())
 
     def _start_refresh(self) -> asyncio.Task[None]:
         """Return the task that makes a new forecast."""

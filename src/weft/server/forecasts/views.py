@@ -25,6 +25,8 @@ def forecast_view(job: JobState, state: State, table: ForecastTable | None, fail
         iso(table.at), table.samples, iso(start_p50), iso(start_p90), iso(end_p50), iso(end_p90), basis, similar
     )
     if start_p50 is None and not job.active:
+        if job.waiting_since > table.at:  # the forecast knows its last run
+            return ForecastView(note=_why_none(job, failure))
         return ForecastView(**{**vars(view), "note": _why_never(job, state, table)})
     if end_p50 is None:
         return ForecastView(

@@ -72,9 +72,10 @@ class RunHistory:
 
 def _view(run: _Run, numbers: GpuNumbers) -> RunView:
     end = run.exit
+    ended = end.at - end.late_s if end else None
     return RunView(
-        run=run.run, started=run.started_at, ended=end.at if end else None,
+        run=run.run, started=run.started_at, ended=ended,
         place=format_slots(numbers.renumbered(run.slots)), nodes=nodes_of(run.slots),
         outcome=end.how if end else "", code=end.code if end else None, why=end.why if end else "",
-        started_at=iso(run.started_at), ended_at=iso(end.at if end else None),
+        started_at=iso(run.started_at), ended_at=iso(ended),
     )  # fmt: skip
