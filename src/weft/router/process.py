@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import resource
 import signal
 import socket
 import ssl
@@ -14,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from weft.endpoints.addresses import Address
+from weft.endpoints.open_files import allow_open_files
 from weft.engines.background import TaskSet
 from weft.errors import WeftError
 from weft.router.app import Router
@@ -48,7 +48,9 @@ class RouterPlan:
 
 def run(plan: RouterPlan) -> None:
     """Serve until SIGTERM or Ctrl-C, then end the requests under way."""
-    _raise_file_limit(2 * plan.settings.max_connections + SPARE_FILES)
+    wanted = 2 * plan.settings.max_connections + SPARE_FILES
+    if (most := allow_open_files(wanted)) < wanted:
+        log.warning("at most %d open files: fewer connections than --max-connections may be possible", most)
     _run_loop(_serve(plan))
 
 
@@ -112,13 +114,3 @@ async def _unless_stopped(table: Awaitable[RouteTable], stop: asyncio.Event) -> 
     with suppress(asyncio.CancelledError):
         await first
     return None
-
-
-def _raise_file_limit(wanted: int) -> None:
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft < wanted:
-        most = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
-        with suppress(OSError, ValueError):
-            resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
-        if most < wanted:
-            log.warning("at most %d open files: fewer connections than --max-connections may be possible", most)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import getpass
 import logging
-import resource
 import signal
 import socket
 from collections.abc import Callable
@@ -17,6 +16,7 @@ from typing import Final
 from weft.client import Client
 from weft.endpoints.addresses import Address
 from weft.endpoints.credentials import Credentials, find_credentials
+from weft.endpoints.open_files import allow_open_files
 from weft.endpoints.paths import Paths
 from weft.engines.background import TaskSet
 from weft.errors import WeftError
@@ -65,7 +65,7 @@ class WebPlan:
 
 def run(plan: WebPlan) -> None:
     """Serve until SIGTERM or Ctrl-C."""
-    _raise_file_limit(MAX_CONNECTIONS + SPARE_FILES)
+    allow_open_files(MAX_CONNECTIONS + SPARE_FILES)
     logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)  # clients that vanish are not errors
     asyncio.run(_serve(plan))
 
@@ -136,11 +136,3 @@ def _connect_as(plan: WebPlan, token: str) -> Client:
 
 def _name(where: Paths | Address) -> str:
     return socket.gethostname() if isinstance(where, Paths) else str(where)
-
-
-def _raise_file_limit(wanted: int) -> None:
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft < wanted:
-        most = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
-        with suppress(OSError, ValueError):
-            resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))

@@ -215,10 +215,17 @@ def test_a_connection_without_a_request_is_closed(monkeypatch: pytest.MonkeyPatc
         def dawdle(first: bytes) -> bytes:
             with socket.create_connection(("127.0.0.1", port), timeout=10) as line:
                 line.sendall(first)
-                return line.recv(100)
+                said = b""
+                while part := line.recv(10_000):
+                    said += part
+                    if part.endswith(b"alive\n"):
+                        line.sendall(b"GET /h")  # of the next request
+                return said
 
         assert await asyncio.to_thread(dawdle, b"") == b""
         assert await asyncio.to_thread(dawdle, b"GET /healthz HTT") == b""
+        first = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
+        assert (await asyncio.to_thread(dawdle, first)).startswith(b"HTTP/1.1 200")
         assert (await asyncio.to_thread(dawdle, b"nonsense\r\n\r\n")).startswith(b"HTTP/1.1 400")
         assert (await page(port, "/healthz"))[0] == 200
 

@@ -16,6 +16,7 @@ import grpc
 import grpc.aio
 
 from weft.endpoints.addresses import is_loopback
+from weft.endpoints.open_files import allow_open_files
 from weft.endpoints.private_files import write_private
 from weft.engines.background import TaskSet
 from weft.errors import InputError, NotAuthenticated, NotPermitted, WeftError
@@ -46,6 +47,11 @@ SERVER_OPTIONS: Final = (
     ("grpc.http2.min_recv_ping_interval_without_data_ms", 5_000),
 )
 """Disconnect peers that are slow to connect or have vanished."""
+IDLE_MS: Final = 60_000
+"""The server closes a connection without calls after this time. Clients open another one for their next call."""
+MAX_CONNECTIONS: Final = 8000
+SPARE_FILES: Final = 5000
+"""Open files apart from these connections: pages, journals, logs."""
 TOKEN_CHECK_S: Final = 2.0
 """The seconds between two checks of the tokens of open calls."""
 MAY_CHANGE: Final[frozenset[Role]] = frozenset({"admin", "user"})
@@ -100,7 +106,9 @@ class AuthGateway:
 
     def server(self, *inside: grpc.aio.ServerInterceptor) -> grpc.aio.Server:
         """Return a server whose calls all pass through this gateway. Interceptors `inside` see the accepted ones."""
-        server = grpc.aio.server(options=SERVER_OPTIONS, interceptors=(Interceptor(self), *inside))
+        most = min(MAX_CONNECTIONS, allow_open_files(MAX_CONNECTIONS + SPARE_FILES) // 2)
+        limits = (("grpc.max_connection_idle_ms", IDLE_MS), ("grpc.max_allowed_incoming_connections", most))
+        server = grpc.aio.server(options=(*SERVER_OPTIONS, *limits), interceptors=(Interceptor(self), *inside))
         server.add_generic_rpc_handlers((handler(self._methods().__getitem__, "Auth"),))
         return server
 

@@ -72,7 +72,12 @@ class _TimedProtocol(H11Protocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        self._deadline = self.loop.call_later(REQUEST_TIMEOUT_S, self._close_idle)
+        self._await_request()
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        self._deadline.cancel()
+        self._await_request()  # of the next one, too
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._deadline.cancel()
@@ -93,8 +98,11 @@ class _TimedProtocol(H11Protocol):
             self._stalled.cancel()
             self._stalled = None
 
+    def _await_request(self) -> None:
+        self._deadline = self.loop.call_later(REQUEST_TIMEOUT_S, self._close_idle)
+
     def _close_idle(self) -> None:
-        if self.cycle is None:
+        if self.cycle is None or self.cycle.response_complete or self.cycle.more_body:
             self.transport.close()
 
 
