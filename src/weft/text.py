@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import re
+from typing import Final
+
 ELLIPSIS = "…"
+_NUMBERS: Final = re.compile(r"(\d+)")
 
 
 def escape_controls(text: str) -> str:
@@ -29,6 +33,12 @@ def display_width(text: str) -> int:
         0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1
         for c in text
     )  # fmt: skip
+
+
+def natural(text: str) -> tuple[tuple[int, int, str], ...]:
+    """Return a sort key with which n10 comes after n9."""
+    parts = _NUMBERS.split(text)
+    return (*[(1, int(part), "") if part.isdecimal() else (0, 0, part) for part in parts], (0, 0, text))
 
 
 def truncate(text: str, columns: int) -> str:

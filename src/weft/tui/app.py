@@ -13,11 +13,11 @@ from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
 from textual.widgets import Input
 
+from weft.text import natural
 from weft.tui.job_actions import JobActions
 from weft.tui.model import rows
 from weft.tui.model.board import Board
 from weft.tui.model.detail import headline
-from weft.tui.model.gpu_layout import natural
 from weft.tui.model.job_list import SORTS, Term, parse_filter, select
 from weft.tui.model.pages import preview_lines, service_lines, weave_lines
 from weft.tui.model.spans import Line

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Final
 
 from weft.errors import InputError, near_words
 from weft.inputs.quantities import parse_whole_or_none
+from weft.text import natural
 from weft.workspace.config import Config
 from weft.workspace.task.verdict import MARKER
 
@@ -51,13 +51,7 @@ def all_tasks(config: Config) -> list[Task]:
         found = [path for path in folder.glob(pattern) if path.is_file() and not _is_hidden(path, pattern)]
     except ValueError as error:
         raise InputError(f"bad config_pattern: {error}", where=config.origins["config_pattern"]) from None
-    return _named_tasks(config, sorted(found, key=_natural_key), [None] * len(found))
-
-
-def _natural_key(path: Path) -> list[tuple[int, str]]:
-    """Return a key that sorts c2 before c10."""
-    words = re.split(r"([0-9]+)", str(path))
-    return [(int(word), word) if word.isdecimal() else (0, word) for word in words]
+    return _named_tasks(config, sorted(found, key=lambda path: natural(str(path))), [None] * len(found))
 
 
 def _is_hidden(path: Path, pattern: str) -> bool:

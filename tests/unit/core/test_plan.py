@@ -269,3 +269,10 @@ def test_owners_and_guests_get_gpus_that_suit_them(opportunistic: bool, wanted: 
     rig = Rig("antman", [node("n0", 1, model="A", memory_mb=16), node("n1", 1, model="B", memory_mb=80)])
     rig.submit(Job("a", declared_s=10.0, opportunistic=opportunistic, **wanted))
     assert rig.active == {"a": (("n1", (0,)),)}
+
+
+def test_the_ranks_of_a_gang_go_through_the_nodes_of_each_switch_by_name() -> None:
+    switches = {"n10": "a", "n3": "b", "n2": "a", "n1": "b"}
+    rig = Rig("fifo", [node(name, 1, switch=switch) for name, switch in switches.items()], placement="balanced")
+    started = starts(rig.submit(job("gang", 4)))
+    assert [name for name, _ in started["gang"]] == ["n2", "n10", "n1", "n3"]

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from support.screen_source import cluster, detail, running
-from weft.text import display_width
+from weft.text import display_width, natural
 from weft.tui.model import rows
 from weft.tui.model.board import Board
 from weft.tui.model.detail import detail_lines
-from weft.tui.model.gpu_layout import ZOOMS, make_layout, natural
+from weft.tui.model.gpu_layout import ZOOMS, make_layout
 from weft.tui.model.log_text import MAX_LINE_CHARS, MAX_LINES, LogText
 from weft.tui.model.spans import bar, clean, cut, duration, fit, sparkline, width_of, wrap
 from weft.tui.model.summary import keys_line, title_line, totals_line

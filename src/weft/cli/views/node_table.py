@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 from weft.cli.tables import Cell, Column
 from weft.cli.text import format_clock
 from weft.model.status import Reason
+from weft.text import natural
 
 if TYPE_CHECKING:
     from weft.wire.views.nodes import GpuView, NodeView
@@ -16,17 +16,12 @@ if TYPE_CHECKING:
 STATES: Final = {"connected": ("UP", "green"), "silent": ("SILENT", "yellow"), "lost": ("LOST", "red")}
 SILENCE_REASON: Final = Reason.NODE_SILENT
 """The reason that closes a silent node. It is not printed: the state already says SILENT."""
-_NUMBER: Final = re.compile(r"(\d+)")
 N = TypeVar("N", "NodeView", "GpuView")
 
 
 def sort_by_name(nodes: Iterable[N]) -> list[N]:
     """Sort by name in natural order: n2 before n10."""
-    return sorted(nodes, key=lambda node: _parts(node.node))
-
-
-def _parts(name: str) -> list[tuple[int, str]]:
-    return [(int(part), "") if part.isdecimal() else (-1, part) for part in _NUMBER.split(name)]
+    return sorted(nodes, key=lambda node: natural(node.node))
 
 
 def is_cluster(nodes: Iterable[NodeView]) -> bool:

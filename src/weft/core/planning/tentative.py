@@ -12,6 +12,7 @@ from weft.core.resources.shapes import Shape
 from weft.core.state.state import State
 from weft.errors import PlanError
 from weft.model import JobId, Slots
+from weft.text import natural
 
 Parts = tuple[tuple[int, int], ...]
 """Pairs of a node (its index) and a number of GPUs."""
@@ -140,10 +141,11 @@ def bit_set(gpus: Iterable[int]) -> int:
 
 
 def slots_of(resources: ClusterResources, shape: Shape, parts: Parts, placement: Placement) -> Slots | None:
-    """Return the GPUs for these counts on each node; None if they are not available after all."""
+    """Return the GPUs for these counts on each node; None if they are not available after all. Ranks go through the
+    nodes of a switch by name."""
     picks = type(placement).pick is not Placement.pick
     slots, total = [], 0
-    for node, count in parts:
+    for node, count in sorted(parts, key=lambda part: _rank_key(resources.nodes[part[0]])) if len(parts) > 1 else parts:
         host = resources.nodes[node]
         gpus = _picked(placement, host, count, shape) if picks else host.pick(count, shape)
         if gpus is None:
@@ -153,6 +155,10 @@ def slots_of(resources: ClusterResources, shape: Shape, parts: Parts, placement:
     if total != shape.gpus:
         raise PlanError(f"placement {type(placement).__name__} gave {parts} for {shape.gpus} GPUs")
     return tuple(slots)
+
+
+def _rank_key(host: NodeResources) -> tuple[object, ...]:
+    return host.node.switch, natural(host.node.id)
 
 
 def pinned_slots(resources: ClusterResources, shape: Shape) -> Slots | None:

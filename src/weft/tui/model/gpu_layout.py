@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from abc import ABC, abstractmethod
 from bisect import bisect_right
 from collections.abc import Sequence
 from typing import Final, NamedTuple, Protocol
 from zlib import crc32
 
-from weft.text import display_width
+from weft.text import display_width, natural
 from weft.tui.model.board import Board, memory_of
 from weft.tui.model.spans import SPARKS, Span, amount_mb, bar, clean, fit
 from weft.wire.views.nodes import GpuView
@@ -24,7 +23,6 @@ CARD_WIDTHS: Final = (23, 34)
 """The least and the largest width of a cell."""
 CARD_LINES: Final = 3
 COLOURS: Final = 12
-NUMBERS: Final = re.compile(r"(\d+)")
 
 
 class Cell(NamedTuple):
@@ -48,11 +46,6 @@ class Group(NamedTuple):
     gpus: Sequence[GpuView]
     closed: bool
     """No new runs start on the node."""
-
-
-def natural(text: str) -> tuple[tuple[int, int, str], ...]:
-    """Return a sort key with which n10 comes after n9."""
-    return tuple((1, int(part), "") if part.isdecimal() else (0, 0, part) for part in NUMBERS.split(text))
 
 
 def groups_of(board: Board) -> list[Group]:
