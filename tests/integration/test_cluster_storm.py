@@ -1,6 +1,7 @@
-"""Everything at once: a real cluster whose server, agents and jobs are killed at random and whose connections are cut,
-held up and delayed, while jobs of one GPU and gangs run. Afterwards no job is lost, none ran twice at once, every exit
-code is right, no process is left, and the journal agrees with the scheduler.
+"""Everything at once: a real cluster whose server, agents and jobs are killed and stopped at random and whose
+connections are cut, held up and delayed, while jobs of one GPU, gangs and the replicas of a service run. Afterwards no
+job is lost, none ran twice at once, every exit code is right, no process is left, and the journal agrees with the
+scheduler.
 
 WEFT_STORM_SEED=N plays another seed, WEFT_STORM_ROUNDS=N more or fewer rounds.
 """
@@ -8,25 +9,40 @@ WEFT_STORM_SEED=N plays another seed, WEFT_STORM_ROUNDS=N more or fewer rounds.
 from __future__ import annotations
 
 import os
+import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from random import Random
+from typing import Any
 
 import pytest
 
+from storm import probe
 from storm.book import Book
 from storm.feeder import Feeder
 from storm.verdict import judge, left_over, unconfirmed
 from storm.weather import LEASE_S, MARGIN_S, Storm, pause
 from support.live_cluster import OVER, Cluster, cluster
 from support.local_scheduler import until
+from support.service_requests import Requests
 from weft.model import Exited, NodeLost, Submitted
 
 SEED = int(os.environ.get("WEFT_STORM_SEED", "4"))
 ROUNDS = int(os.environ.get("WEFT_STORM_ROUNDS", "12"))
 SOAK_ROUNDS = 80
+SERVICE_STORM_S = 180.0
+REPLICAS = 2
+SERVICE = """service: chat
+run: exec {python} -IS {probe} {book} serve
+memory: 1G
+replicas: {{min: {replicas}, max: {replicas}}}
+health: {{every: 200ms, start_within: 30s}}
+timeouts: {{drain: 2s}}
+"""
+MIN_ANSWERED = 0.5
+"""The share of the requests that are answered while replicas, their nodes and the scheduler fail."""
 NODES = ("n1", "n2", "n3")
 MAX_WAITING = 6
 """Jobs that have not begun, beyond which no more are submitted: after the storm, all of them must still end."""
@@ -45,7 +61,14 @@ def test_a_long_storm(seed: int) -> None:
     play(seed, SOAK_ROUNDS)
 
 
-def play(seed: int, rounds: int) -> None:
+@pytest.mark.soak
+@pytest.mark.parametrize("seed", [SEED, 201])
+def test_a_storm_with_a_service(seed: int) -> None:
+    play(seed, 0, SERVICE_STORM_S)
+
+
+def play(seed: int, rounds: int, service_s: float = 0.0) -> None:
+    """Play this many rounds; or, with a service, as many as fit into these seconds."""
     print(f"WEFT_STORM_SEED={seed} plays this again")
     began = time.monotonic()
 
@@ -62,8 +85,12 @@ def play(seed: int, rounds: int) -> None:
             with _told_of(here, book):
                 storm.open(*NODES)
                 until(lambda: here.connected() == set(NODES))
-                _blow(storm, feeder, chance, rounds)
-                _settle(here, storm, feeder, note)
+                if service_s:
+                    _blow_at_service(here, storm, feeder, chance, service_s, note)
+                else:
+                    _blow(storm, feeder, chance, range(rounds))
+                    _settle(here, storm, feeder, note)
+                until(lambda: not unconfirmed(here.workers) and not book.living(), PATIENCE_S)
                 judge(here, book, feeder.jobs, feeder.rows())
         finally:
             feeder.close()
@@ -73,10 +100,35 @@ def play(seed: int, rounds: int) -> None:
         note("nobody is left")
 
 
-def _blow(storm: Storm, feeder: Feeder, chance: Random, rounds: int) -> None:
+def _blow_at_service(
+    here: Cluster, storm: Storm, feeder: Feeder, chance: Random, seconds: float, note: Callable[[str], None]
+) -> None:
+    text = SERVICE.format(python=sys.executable, probe=probe.__file__, book=storm.book.path, replicas=REPLICAS)
+    (here.root / "chat.yaml").write_text(text)
+    url = here.weft("deploy", str(here.root / "chat.yaml"), "--wait").strip()
+    end = time.monotonic() + seconds
+    with Requests(f"{url}/x") as requests:
+        _blow(storm, feeder, chance, iter(lambda: time.monotonic() < end, False))
+    sent = len(requests.answers) + len(requests.failures)
+    note(f"{len(requests.answers)} of {sent} requests were answered; failures: {Counter(requests.failures)}")
+    replicas = {f"replica {fact.job.id}" for fact in here.facts() if isinstance(fact, Submitted) and fact.job.replica}
+    assert set(requests.answers) <= replicas
+    assert len(requests.answers) >= MIN_ANSWERED * sent
+    _settle(here, storm, feeder, note)
+    until(lambda: [each["status"] for each in _replicas(here)] == ["ready"] * REPLICAS, PATIENCE_S)
+    assert len(storm.book.living_leaders()) == REPLICAS, "a replica runs twice, or an old one is left"
+    here.weft("undeploy", "chat", "--now")
+
+
+def _replicas(here: Cluster) -> list[dict[str, Any]]:
+    (found,) = here.json("services")["services"]
+    return list(found["replicas"])
+
+
+def _blow(storm: Storm, feeder: Feeder, chance: Random, rounds: Iterable[object]) -> None:
     feeder.invent(chance, 8)
     until(storm.book.begins)
-    for _ in range(rounds):
+    for _ in rounds:
         storm.blow()
         count = chance.randint(1, 2)
         feeder.invent(chance, count if feeder.waiting < MAX_WAITING else 0)
@@ -92,7 +144,6 @@ def _settle(here: Cluster, storm: Storm, feeder: Feeder, note: Callable[[str], N
     exits = Counter(fact.how for fact in here.facts() if isinstance(fact, Exited))
     lost = sum(isinstance(fact, NodeLost) for fact in here.facts())
     note(f"{len(feeder.jobs)} jobs have ended; nodes lost: {lost}; runs: {dict(exits)}")
-    until(lambda: not unconfirmed(here.workers) and not storm.book.living(), PATIENCE_S)
 
 
 @contextmanager

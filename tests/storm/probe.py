@@ -1,13 +1,14 @@
 """A job that checks how it is run: `python probe.py RECORDS SECONDS CODE` writes into a file shared by all jobs when
 each of its processes begins and ends, and which processes it finds that should not be there: another run of the same
 job, or another job on its GPUs. Each writes first and then looks: of two that live at the same time, at least one sees
-the other."""
+the other. With `serve` instead of SECONDS CODE it is a replica, and answers requests."""
 
 from __future__ import annotations
 
 import os
 import sys
 import time
+from typing import Any
 
 STEP_S = 0.05
 
@@ -40,7 +41,22 @@ def look(book: str, me: list[str]) -> None:
             write(book, "overlap", job, run, me[3], "with", *line[1:])
 
 
-def main(book: str, seconds: str, code: str) -> int:
+def serve() -> None:
+    from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(f"replica {os.environ['WEFT_JOB_ID']}".encode())
+
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    ThreadingHTTPServer((os.environ["WEFT_HOST"], int(os.environ["WEFT_PORT"])), Handler).serve_forever()
+
+
+def main(book: str, seconds: str, code: str = "0") -> int:
     env = os.environ
     nodes, rank = env["WEFT_NODELIST"].split(","), env["WEFT_NODE_RANK"]
     names = [env["WEFT_JOB_ID"], env["WEFT_RUN"], rank, nodes[int(rank)], env["WEFT_GPU_IDS"]]
@@ -50,6 +66,8 @@ def main(book: str, seconds: str, code: str) -> int:
     look(book, me)
     if not leads:
         time.sleep(3600)
+    if seconds == "serve":
+        serve()
     until = time.monotonic() + float(seconds)
     while time.monotonic() < until:
         time.sleep(STEP_S)

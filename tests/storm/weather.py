@@ -21,6 +21,7 @@ from weft.endpoints.credentials import Credentials, save_credentials
 LEASE_S = 5
 MARGIN_S = 7
 GPUS = 2
+POLICIES = ("balanced", "fifo", "simple", "priority")
 MOST_OUT = 2
 """The nodes with faults at a time: the others continue."""
 
@@ -36,6 +37,7 @@ class Storm:
     proxies: dict[str, Proxy] = field(default_factory=dict)
     _mending: dict[str, tuple[int, Callable[[], None]]] = field(default_factory=dict)
     """For each fault, the round in which it is undone, and how."""
+    _frozen: set[str] = field(default_factory=set)
     _round: int = 0
 
     def open(self, *nodes: str) -> None:
@@ -63,12 +65,12 @@ class Storm:
         whole = [node for node in self.proxies if node not in self._mending]
         kinds: list[Callable[[], None]] = [self._kill_job, self._kill_job, self._kill_shim]
         if "server" not in self._mending:
-            kinds.append(self.chance.choice((self._kill_server, self._restart_server)))
+            kinds.append(self.chance.choice((self._kill_server, self._freeze_server, self._restart_server)))
         if len(self.proxies) - len(whole) < MOST_OUT:
             node = self.chance.choice(whole)
             faults = (
-                self._kill_agent, self._restart_agent, self._cut, self._cut_off, self._hold_up, self._hold_down,
-                self._hold_both, self._delay,
+                self._freeze, self._kill_agent, self._restart_agent, self._cut, self._cut_off, self._hold_up,
+                self._hold_down, self._hold_both, self._delay,
             )  # fmt: skip
             kinds += [lambda fault=fault: fault(node) for fault in faults]  # type: ignore[misc]
         self.chance.choice(kinds)()
@@ -94,9 +96,14 @@ class Storm:
         self._break("server", "kill -9", self._start_server, longest=3)
         self.here.kill9("server")
 
+    def _freeze_server(self) -> None:
+        self._stop("server", longest=3)
+
     def _restart_server(self) -> None:
-        self.note("server: restarted")
+        policy = self.chance.choice(POLICIES)
+        self.note(f"server: restarted with {policy}")
         self.here.end("server")
+        self.here.options = ("--policy", policy, *self.here.options[2:])
         self._start_server()
 
     def _start_server(self) -> None:
@@ -111,6 +118,20 @@ class Storm:
         self.here.end(node)
         self._start(node)
 
+    def _freeze(self, node: str) -> None:
+        self._stop(node, longest=11)
+
+    def _stop(self, name: str, *, longest: int) -> None:
+        process = self.here.processes[name]
+        process.send_signal(signal.SIGSTOP)
+        self._frozen.add(name)
+
+        def go_on() -> None:
+            process.send_signal(signal.SIGCONT)
+            self._frozen.remove(name)
+
+        self._break(name, "stopped", go_on, longest=longest)
+
     def _kill_job(self) -> None:
         living = self.book.living_leaders()
         if living:
@@ -122,7 +143,8 @@ class Storm:
 
     def _kill_shim(self) -> None:
         """Kill a shim where there is an agent, which ends what the shim leaves behind."""
-        living = [line for line in self.book.living_leaders() if line.node in self.here.processes]
+        agents = self.here.processes.keys() - self._frozen
+        living = [line for line in self.book.living_leaders() if line.node in agents]
         if living:
             line = self.chance.choice(living)
             shim = _parent(line.pid)
