@@ -1,4 +1,5 @@
-"""A scheduler under attack: requests of megabytes on four connections, watchers that never read, an array of 100,000.
+"""A scheduler under attack: requests of megabytes on four connections, watchers that never read, an array of 100,000,
+requests that cost more than they weigh; and a router whose clients send their bodies slowly.
 
 Every caller is a user with a token, and so with a share of the scheduler's CPU time. The attack runs in a separate
 process, `python -m benchmarks.hostile PORT TOKEN TOKENS S`: one token for the requests, one for each watcher.
@@ -21,6 +22,7 @@ from typing import Any, Final
 
 import grpc
 
+from benchmarks import hostile_requests, router
 from benchmarks.agents import free_port, start, start_server
 from benchmarks.figure import Figure
 from benchmarks.scheduler import cpu_s
@@ -47,6 +49,9 @@ MAX_TURN_S: Final = 0.25
 MAX_LEASE_SHARE: Final = 0.5
 MAX_EXTRA_MB: Final = 100.0
 RECOVERY_S: Final = 30.0
+SLOTS: Final = 8
+SLOW_CLIENTS: Final = 200
+SLOW_REQUESTS: Final = 1000
 
 
 def figures() -> Iterator[Figure]:
@@ -62,6 +67,8 @@ def figures() -> Iterator[Figure]:
         yield Figure(f"memory of an idle scheduler with {AGENTS} agents", idle_mb, "MB")
         yield from _measure_array(client, server, idle_mb, metrics, port)
         yield from _measure_attack(client, server, idle_mb, metrics, port)
+        yield from _measure_requests(server, idle_mb, metrics, port)
+    yield from _measure_slow_bodies()
 
 
 def _measure_array(client: Client, server: int, idle_mb: float, metrics: int, port: int) -> Iterator[Figure]:
@@ -97,6 +104,31 @@ def _measure_attack(client: Client, server: int, idle_mb: float, metrics: int, p
     log = (server_folder(port) / "server.log").read_text()
     yield Figure(f"  silent watchers cut off by then, of {WATCHERS}", log.count("a watcher was cut off"), "")
     attack.communicate()
+
+
+def _measure_requests(server: int, idle_mb: float, metrics: int, port: int) -> Iterator[Figure]:
+    probe = Probe(server, port, metrics)
+    command = [sys.executable, "-m", "benchmarks.hostile_requests", str(port), user_token(port, "eve"), str(ATTACK_S)]
+    found = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+    yield Figure(f"{found['sent']} requests of many references, variables and bad numbers, the memory at most",
+                 probe.most_mb - idle_mb, "MB more")  # fmt: skip
+    yield Figure("  without an answer or a refusal", found["wrong"], "", 0)
+    yield from probe.stop()
+    log = (server_folder(port) / "server.log").read_text()
+    yield Figure("  rebuilds of the state", log.count("rebuilding the state"), "", 0)
+
+
+def _measure_slow_bodies() -> Iterator[Figure]:
+    """Send requests through a router while other clients of the same service send their bodies slowly."""
+    with ExitStack() as stack:
+        replica = stack.enter_context(router.started(*router.replica()))
+        server = stack.enter_context(router.router({"svc": (SLOTS, [replica.port])}))
+        words = (server.port, "/svc/x", SLOW_CLIENTS, ATTACK_S)
+        threading.Thread(target=hostile_requests.drip, args=words, daemon=True).start()
+        time.sleep(1.0)
+        answered = router.send("closed", server.port, "/svc/x", SLOTS, SLOW_REQUESTS)["answered"]
+        what = f"answered of {SLOW_REQUESTS:,} requests, with {SLOW_CLIENTS} slow bodies for {SLOTS} slots"
+        yield Figure(what, answered, "", SLOW_REQUESTS, more_is_better=True)
 
 
 def _submit_array(client: Client) -> list[str]:
