@@ -11,7 +11,7 @@ from weft.core.planning.choice import planner_of
 from weft.core.planning.planner import Context, wakes
 from weft.core.planning.preemption_cache import PreemptionCache
 from weft.core.ports import Placement, Policy, Replanner
-from weft.core.queue.order import order_of
+from weft.core.queue.order import ROUNDING_S, order_of
 from weft.core.queue.protection import UNPROTECTED, Protection
 from weft.core.services.planner import ServicePlanner
 from weft.core.services.replicas import rollback_of
@@ -73,8 +73,8 @@ class Scheduler:
         self.teams: TeamContext | None = None
         """The layer of teams; None: there are none."""
         self._observes = type(policy).observe is not Policy.observe
-        self._fold = self.fold if self._observes else self.state.apply
         self._keeps_order = not kind.replaces_order
+        self._fold = self.state.apply if self._keeps_order and not self._observes else self.fold
         self._steps = self.order.steps and not self.order.remembers
         self._epoch = policy.epoch(self.memo)
         self._interval_s = interval_s
@@ -124,6 +124,8 @@ class Scheduler:
                 if services.waiting:
                     self._services.place_others()
                     teams.share_again()
+            if not self._keeps_order:
+                self.planner.settle_ties()
             self.planner.step()
             self._services.moves.due = True
         if services.by_name:
@@ -208,11 +210,15 @@ class Scheduler:
             self.planner.restore_wake(self.alarm)
         self.state.news = self._interval_s > 0 and self.alarm is not None
         self.state.vacated = False
+        if not self._keeps_order:
+            self.planner.settle_ties()
         if not more or not self.order.remembers:  # keys that depend on memory are not known before the end
             self.order.drain(self.state)
 
     def fold(self, fact: Fact) -> bool:
         """Apply one fact to the state and to the policy's memory; return False if it was stale and dropped."""
+        if not self._keeps_order and fact.at > self.state.now:
+            self.planner.settle_ties()
         applied = self.state.apply(fact)
         if applied and self._observes:
             self.memo = self.order.memo = self.policy.observe(self.memo, fact)
@@ -244,15 +250,17 @@ class Scheduler:
 
     def _step_keys(self) -> None:
         """Decide the new keys of jobs whose keys stepped; jobs that already wait at the new key go first."""
-        state, now = self.state, self.state.now
-        jobs = self.order.stepping(now)
-        if self.planner.replaces_order:  # the original checks every running job at every event
-            runs = (job for job in state.active.values() if not job.releasing and job.job.replica is None)
-            jobs = sorted(runs, key=lambda job: job.seq)
-        for job in jobs:
-            key = self.policy.key(job, now)
+        now, exact = self.state.now, not self._keeps_order
+        for job in self._runs_by_seq() if exact else self.order.stepping(now):
+            # Muri's simulator checks every run at every event: by rounding, a key may step a moment after it was due
+            is_early = exact and (due := self.policy.until(job, now)) is not None and due > now
+            key = self.policy.key(job, now if is_early else now + ROUNDING_S)
             if key != (0.0 if job.key is None else job.key):
                 self._decide(KeyChanged(now, job.id, key))
+
+    def _runs_by_seq(self) -> list[JobState]:
+        runs = (job for job in self.state.active.values() if not job.releasing and job.job.replica is None)
+        return sorted(runs, key=lambda job: job.seq)
 
     def _refresh_keys(self) -> None:
         """Update keys that depend on memory: the ones that are due, or all after a change of epoch."""
@@ -297,9 +305,12 @@ class Scheduler:
     def _set_alarm(self) -> None:
         """Set one alarm: for the next key step, the next plan, or the next job that becomes eligible."""
         due: Seconds | None = None
-        if self._steps:
+        if self._steps and self._keeps_order:
             self.order.drain(self.state)
             due = self.order.next_step()
+        elif self._steps:
+            steps = (self.policy.until(job, self.state.now) for job in self._runs_by_seq())
+            due = min((step for step in steps if step is not None), default=None)
         if self._interval_s and (plan_at := self.next_plan_at()) is not None:
             due = plan_at
         if self._wakes and not self.state.paused:

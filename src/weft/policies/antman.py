@@ -38,13 +38,14 @@ class Antman(Replanner):
 
     def rank(self, view: View) -> Iterator[Ask]:
         loads: GpuLoads = view.memo
-        # if nothing runs, jobs may block each other by their reservations: keep only those of the first job
-        if not any(view.active):
-            for job in sorted(view.waiting, key=lambda job: job.seq)[1:]:
-                if job.reserved:
-                    yield Ask((job.id,), job.gpus, where=pin_to(job, ()), reserve=True)
         yield from self._owners(view, loads)
         yield from self._guests(view, loads)
+        if any(view.active):
+            return
+        # nothing runs, so jobs may block each other by their reservations: keep only those of the first
+        for job in sorted((job for job in view.waiting if job.reserved), key=lambda job: job.seq)[1:]:
+            yield Ask((job.id,), job.gpus, where=pin_to(job, ()), reserve=True)
+        yield from self._owners(view, loads)
 
     def _owners(self, view: View, loads: GpuLoads) -> Iterator[Ask]:
         node_gpus, others = view.node_gpus, view.queued(OTHERS)

@@ -12,9 +12,6 @@ from math import ceil
 from weft.core.ports import JobView, Policy
 from weft.model import Seconds
 
-ROUNDING = 1e-6
-"""Tolerance for the instant of a demotion, which is computed from the threshold."""
-
 
 @dataclass(frozen=True)
 class Tiresias(Policy):
@@ -36,7 +33,8 @@ class Tiresias(Policy):
 
     def key(self, job: JobView, now: Seconds) -> float:
         attained = job.attained(now) * max(job.gpus, 1)
-        return float(sum(attained >= threshold - ROUNDING for threshold in self.thresholds))
+        reached = sum(attained >= threshold for threshold in self.thresholds)
+        return max(job.key or 0.0, float(reached))
 
     def until(self, job: JobView, now: Seconds) -> Seconds | None:
         queue = int(job.key or 0)

@@ -14,7 +14,7 @@ REFERENCE = Path(__file__).resolve().parents[3].parent / "shared" / "reference"
 
 
 def test_a_measured_row_comes_out_in_seconds() -> None:
-    assert profile("vgg16", 4) == Profile("vgg16", 201 / 1000 * 1.015, 0.082, 0.072, 0.067, start_s=8.0)
+    assert profile("vgg16", 4) == Profile("vgg16", 201 * 1.015 / 1000, 0.082, 0.072, 0.067, start_s=8.0)
 
 
 @pytest.mark.parametrize(

@@ -42,7 +42,7 @@ def test_a_muri_row_has_its_own_profile_and_its_work_in_iterations(tmp_path: Pat
 
 def test_a_muri_row_may_bring_a_model_that_we_do_not_know(tmp_path: Path) -> None:
     (only,) = read_trace(write(tmp_path, MURI + "0,1,0,10,llama,,1000,0,100,1,2,3,0\n")).jobs
-    assert only.job.profile == Profile("llama", 0.1 * CONTENTION, 0.001, 0.002, 0.003, start_s=10.0)
+    assert only.job.profile == Profile("llama", 100 * CONTENTION / 1000, 0.001, 0.002, 0.003, start_s=10.0)
     assert only.job.params == ()
 
 

@@ -143,6 +143,9 @@ class Planner:
         """Plan with this context from now on."""
         self.context = context
 
+    def settle_ties(self) -> None:
+        """Bring the tie-breakers up to date with the facts of this instant; also called in a replay."""
+
     def step(self) -> None:
         """Plan after an event, unless the next plan is not due yet."""
         raise TypeError(f"{type(self).__name__} has no step")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from math import inf
 from typing import ClassVar
 
 from weft.core.planning.allocator import Decide
@@ -119,9 +120,40 @@ class RepackPlanner(TargetPlanner):
 
 
 class RepackKeysPlanner(RepackPlanner):
-    """The repack planner of a key policy: the target has every job, best first, where it fits."""
+    """The repack planner of a key policy: the target has every job, best first, where it fits.
+
+    Muri's simulator sorts one list of jobs at each event, so equal keys keep their order of the event before. Keys that
+    step are queues, whose order the facts keep.
+    """
 
     preempts_by_key: ClassVar[bool] = True
+
+    def __init__(self, context: Context) -> None:
+        super().__init__(context)
+        self._ranks: dict[JobId, tuple[float, int]] = {}
+        """The key and the tie-breaker of each job as of the last event."""
+        self._first = self._last = 0
+
+    def settle_ties(self) -> None:
+        """Set the tie-breakers as one list would: a key that fell comes after its equals, a key that rose before."""
+        if self.context.order.steps:
+            return
+        state, key, ranks = self.context.state, self.context.order.key, self._ranks
+        listed = (job for job in state.touched.values() if job.ended_at is None and job.job.replica is None)
+        risen: list[tuple[JobState, float]] = []
+        for job in sorted(listed, key=lambda job: ranks.get(job.id, (inf, self._last + job.seq))):
+            rank, now = ranks.get(job.id), key(job, state.now)
+            if rank is not None and now > rank[0]:
+                risen.append((job, now))
+            elif rank is None or now < rank[0]:
+                self._last += 1
+                ranks[job.id] = now, self._last
+        for job, now in reversed(risen):
+            self._first -= 1
+            ranks[job.id] = now, self._first
+        for job in state.touched.values():
+            if job.id in ranks:
+                job.tie_breaker = ranks[job.id][1]
 
     def replan(self) -> None:
         context = self.context

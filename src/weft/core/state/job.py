@@ -61,9 +61,10 @@ class JobState:
         self.stop_why: StopReason = "preempted"
         self.first_start: Seconds | None = None
         self.started_at = self.rate_since = self.key_changed_at = -1.0
-        """`rate_since`: when `rate` and `remaining_s` were last set."""
+        """`rate_since`: when the run started, or when `rate` and `remaining_s` were last set."""
         self.ended_at: Seconds | None = None
         self.attained_s = 0.0
+        """Seconds it held GPUs, up to `rate_since`."""
         self.worked_s = 0.0
         """Solo seconds of work that its next run need not repeat, up to `rate_since`."""
         self.rate = 0.0
@@ -137,7 +138,12 @@ class JobState:
 
     def attained(self, now: Seconds) -> float:
         """Return the seconds it held GPUs, over all its runs."""
-        return self.attained_s + (now - self.started_at if self.status in ACTIVE else 0.0)
+        return self.attained_s + (now - self.rate_since if self.status in ACTIVE else 0.0)
+
+    def attain(self, now: Seconds) -> None:
+        """Add the seconds since `rate_since` to those it held GPUs, in Muri's order of operations."""
+        if now != self.rate_since:
+            self.attained_s = self.attained_s + now - self.rate_since
 
     def worked(self, now: Seconds) -> float:
         """Return the solo seconds of work done that its next run need not repeat, over all its runs."""
@@ -146,6 +152,7 @@ class JobState:
     def report(self, at: Seconds, remaining_s: float | None) -> None:
         """Advance the job to a report. The work done since the last one is the work at its rate, corrected by what the
         report says to remain: less after lost work, more where an overdue job has more to do than estimated."""
+        self.attain(at)
         worked_s, expected_s = self.worked(at), self.remaining(at)
         if remaining_s is not None:
             if expected_s != inf:

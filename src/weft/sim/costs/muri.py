@@ -138,8 +138,8 @@ class MuriCosts:
     def _set_pace(self, run: Run) -> None:
         profile = profile_of(run)
         run.pace, run.overhead = profile.iteration_s, profile.start_s
-        if self._speed.sharing:
-            run.pace *= self._speed.shared(run)
+        if self._speed.sharing and not run.guaranteed:
+            run.pace = self._speed.guest_iteration_s(run)
 
     def _remove(self, job: JobId) -> Run:
         """End a run without loss of work."""

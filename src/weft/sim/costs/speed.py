@@ -94,16 +94,20 @@ class Speed:
 
     def shared(self, run: Run) -> float:
         """Return the slowdown of a run that shares GPUs: none if guaranteed, else by what its hosts leave over."""
-        solo = slowest = profile_of(run).iteration_s if run.job.profile else 1.0
         if run.guaranteed:
             return self._next_to_services(run)
+        return self.guest_iteration_s(run) / (profile_of(run).iteration_s if run.job.profile else 1.0)
+
+    def guest_iteration_s(self, run: Run) -> float:
+        """Return the iteration time of a run that is not guaranteed, next to the runs on its GPUs."""
+        solo = slowest = profile_of(run).iteration_s if run.job.profile else 1.0
         for other in self.neighbours(run):
             if not other.guaranteed:
                 slowest = max(slowest, 2 * solo)
             elif run.job.profile and other.job.profile:
                 host = other.job.profile
                 slowest = max(slowest, host_cycles_per_iteration(run.job.profile, host) * host.iteration_s)
-        return slowest / solo
+        return slowest
 
     def _next_to_services(self, run: Run) -> float:
         """Return the slowdown next to replicas. Alone, a run has its limit; next to replicas it has what their requests

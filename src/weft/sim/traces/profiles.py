@@ -37,7 +37,7 @@ def start_s(model: str, gpus: int) -> float:
 
 def iteration_s(solo_ms: float) -> float:
     """Return a solo iteration with Muri's order of operations, so that figures agree in every digit."""
-    return solo_ms / 1000 * CONTENTION
+    return solo_ms * CONTENTION / 1000
 
 
 @cache

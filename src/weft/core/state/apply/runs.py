@@ -59,7 +59,7 @@ def start(state: State, fact: Start) -> bool:
         job.allocation = shape_of_weave((job.shape,), fact.share, job.job.where)
     else:
         job.allocation = job.shape
-    job.started_at = fact.at
+    job.started_at = job.rate_since = fact.at
     if job.remaining_s is None:
         similar = state.durations.similar(job.job)
         job.predicted_s = similar.mean_s if similar is not None else None
@@ -110,6 +110,7 @@ def started(state: State, fact: Started) -> bool:
     if job is None or job.run != fact.run or job.status not in _STARTED:
         return False
     change_status(job, "Started")
+    job.attain(fact.at)
     job.rate, job.rate_since = fact.rate, fact.at
     state.touched[job.id] = job
     return True
