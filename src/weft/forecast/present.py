@@ -21,7 +21,7 @@ class PresentRun:
 
     now: Seconds
     record: Record
-    """The jobs that had not ended at the start."""
+    """The jobs that had not ended at the start. Their GPU seconds count from then on."""
     facts: list[Fact]
     """The facts of the scheduler, and what followed."""
     gpus: int
@@ -44,5 +44,8 @@ def simulate_from(
     course = run_forward(scheduler, work_s, now, changes=[Wake(now)], keep_facts=True)
     cpu_s = time.process_time() - began_s
     record = gather([*known, *course.facts], since=now)
-    mine = [job for job in record.jobs if job.id in concerned]
+    before = {job.id: job.gpu_seconds for job in gather(known, until=now).jobs}
+    mine = [
+        replace(job, gpu_seconds=job.gpu_seconds - before[job.id]) for job in record.jobs if job.id in concerned
+    ]
     return PresentRun(now, replace(record, jobs=mine), [*known, *course.facts], gpus, cpu_s)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import random
 from math import inf
 
 import pytest
 
 from support.builders import Rig, node
+from weft.core.metrics.figures import figures
 from weft.core.state.apply.snapshots import snapshot
 from weft.errors import WeftError
 from weft.forecast.arrivals import MIN_PAST, Arrivals
@@ -265,8 +267,6 @@ def test_short_arrivals_delay_a_long_job_where_they_may_pass_it(policy: str, lat
 
 
 def test_a_short_past_says_nothing_about_arrivals() -> None:
-    import random
-
     assert Arrivals(waiting_rig().state, 1.0).draw(random.Random(0)) == []
 
 
@@ -275,3 +275,18 @@ def test_a_simulation_starts_from_a_snapshot_of_the_present() -> None:
     found = simulate_from(snapshot(rig.state), "priority")
     assert [(each.id, each.end) for each in found.record.jobs] == [("a", 100.0), ("b", 150.0), ("c", 160.0)]
     assert found.gpus == 2
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_simulation_from_the_present_counts_gpus_from_then_on(seed: int) -> None:
+    choose = random.Random(seed)
+    rig = Rig("priority", [node(gpus=4)])
+    for number in range(12):
+        rig.submit(Job(str(number), choose.choice((1, 2, 4)), declared_s=50.0, priority=choose.randrange(3)))
+        rig.settle()
+        rig.later(choose.uniform(1.0, 40.0))
+        if rig.active and choose.random() < 0.6:
+            rig.exit(choose.choice(sorted(rig.active)))
+    busy = simulate_from([*rig.facts], "priority", now=rig.now + 5.0)
+    share = figures(busy.record).gpu_utilisation
+    assert share is None or 0 < share <= 1.0 + 1e-9

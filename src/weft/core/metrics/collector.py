@@ -108,11 +108,11 @@ class Collector:
                 self._follow(job)
             touched.clear()
 
-    def close(self) -> list[ClusterRow]:
-        """Return the rows. Runs that have not ended are counted up to the last instant."""
+    def close(self, until: Seconds = 0.0) -> list[ClusterRow]:
+        """Return the rows. Runs that have not ended are counted up to the last instant, or to `until`."""
         self._add_row()
         for job in self._state.active:
-            self._busy.settle(self._tracks[job], self.now)
+            self._busy.settle(self._tracks[job], max(self.now, until))
         return self._rows
 
     @property

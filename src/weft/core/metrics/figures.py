@@ -65,12 +65,14 @@ class Figures:
 
 
 def gather(
-    facts: Iterable[Fact], solo_s: Mapping[JobId, float] | None = None, *, since: Seconds | None = None
+    facts: Iterable[Fact], solo_s: Mapping[JobId, float] | None = None, *, since: Seconds | None = None,
+    until: Seconds = 0.0,
 ) -> Record:
-    """Return the record of a journal. `solo_s`: how long each job takes alone; default: how long it held GPUs."""
+    """Return the record of a journal. `solo_s`: how long each job takes alone; default: how long it held GPUs. Runs
+    count up to the last fact, or to `until`."""
     collector = Collector(solo_s or {})
     collector.add(facts)
-    rows = collector.close()
+    rows = collector.close(until)
     return Record(collector.records(), rows, collector.gpu_changes(), collector.now, since)
 
 
