@@ -21,11 +21,12 @@ if TYPE_CHECKING:
     from weft.sim.clusters.reader import read_cluster
     from weft.sim.simulation import Setting, simulate
     from weft.sim.traces.trace import read_trace
+    from weft.version import __version__
 
 __all__ = [
     "Ask", "Job", "JobFunction", "JobHandle", "JobView", "Node", "Placement", "Policy", "Replanner", "Scheduler",
-    "ServiceHandle", "Setting", "View", "WeftError", "deploy", "explain", "figures", "gather", "job", "open_journal",
-    "read_cluster", "read_trace", "simulate", "submit", "submit_many",
+    "ServiceHandle", "Setting", "View", "WeftError", "__version__", "deploy", "explain", "figures", "gather", "job",
+    "open_journal", "read_cluster", "read_trace", "simulate", "submit", "submit_many",
 ]  # fmt: skip
 
 _HOME = {
@@ -38,6 +39,7 @@ _HOME = {
     **dict.fromkeys(("figures", "gather"), "weft.core.metrics.figures"),
     "Scheduler": "weft.core.scheduler",
     "WeftError": "weft.errors",
+    "__version__": "weft.version",
     "explain": "weft.core.explain",
     "open_journal": "weft.journal",
     "read_cluster": "weft.sim.clusters.reader",

@@ -3,3 +3,6 @@
 from typing import Final
 
 VERSION: Final = "0.1.0"
+BUILD: Final = ""
+"""The commit that a wheel was built of; empty: this is a clone."""
+__version__: Final = f"{VERSION}+{BUILD}" if BUILD else VERSION

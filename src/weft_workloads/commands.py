@@ -7,6 +7,7 @@ from typing import Final
 
 from weft.errors import UnknownName
 from weft.jobspec.workloads import WorkloadCommand
+from weft_workloads.installed import missing
 from weft_workloads.serving import command
 from weft_workloads.settings import read_settings, words_of
 
@@ -27,4 +28,7 @@ def serve(params: Mapping[str, str]) -> WorkloadCommand:
 
 def train(params: Mapping[str, str]) -> WorkloadCommand:
     """Return the command that trains `params.model`, with one process for each GPU."""
-    return WorkloadCommand(["sh", "-c", SCRIPT, "weft_workloads", *words_of(read_settings(params))], per_gpu=True)
+    words = words_of(read_settings(params))
+    return WorkloadCommand(
+        ["sh", "-c", SCRIPT, "weft_workloads", *words], per_gpu=True, missing=missing(params["model"])
+    )

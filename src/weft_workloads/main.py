@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import os
 import sys
 from collections.abc import Sequence
@@ -12,9 +11,9 @@ from typing import Final, NoReturn
 
 from weft.errors import InputError, UnknownName
 from weft_workloads.catalogue import MODELS
+from weft_workloads.installed import missing
 from weft_workloads.settings import BAD_INPUT, NAMES, TABLE, read_settings
 
-NEEDED: Final = {"torch": "torch", "numpy": "numpy", "PIL": "pillow", "gymnasium": "gymnasium"}
 DATASETS: Final = ("imagenet", "wikitext")
 UNINSTALLED: Final = 1
 METAVARS: Final = {
@@ -55,13 +54,9 @@ def _train(words: list[str]) -> int:
         known = [f"--{name.replace('_', '-')}" for name in ("model", *NAMES)]
         raise UnknownName("option", unknown[0][:80], known)
     found = read_settings(vars(read))
-    missing = _missing_packages()
-    if missing:
-        print(
-            f"weft_workloads: {found.model.name} needs {', '.join(missing)}, which {sys.executable} does not have\n"
-            "  install them on the node: pip install 'weft[workloads]'",
-            file=sys.stderr, flush=True,
-        )  # fmt: skip
+    if text := missing(found.model.name):
+        what, _, remedy = text.partition("\n")
+        print(f"weft_workloads: {what}\n  {remedy}", file=sys.stderr, flush=True)
         return UNINSTALLED
     from weft_workloads.training.loop import run
 
@@ -73,19 +68,11 @@ def _serve(words: list[str]) -> int:
     from weft_workloads.serving import command
 
     args = command.read_arguments(words)
-    needed = [] if command.check_model(args.model) == command.LLM else ["torch"]
-    if missing := [package for package in needed if importlib.util.find_spec(package) is None]:
-        print(
-            f"weft_workloads: {args.model} needs {', '.join(missing)}, which {sys.executable} does not have\n"
-            "  install them on the node: pip install 'weft[workloads]'",
-            file=sys.stderr, flush=True,
-        )  # fmt: skip
+    if text := "" if command.check_model(args.model) == command.LLM else missing(args.model, ["torch"]):
+        what, _, remedy = text.partition("\n")
+        print(f"weft_workloads: {what}\n  {remedy}", file=sys.stderr, flush=True)
         return UNINSTALLED
     return command.run(args)
-
-
-def _missing_packages() -> list[str]:
-    return [package for module, package in NEEDED.items() if importlib.util.find_spec(module) is None]
 
 
 def _make_data(words: list[str]) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from importlib.metadata import EntryPoint, EntryPoints
 from pathlib import Path
 
@@ -192,6 +193,10 @@ WRONG = {
         "- {name: c, command: [echo], after: b}\n",
         "tasks.yaml:1: a: after: cyclic dependencies: a after c after b after a",
     ),
+    "no folder for the output": (
+        "- {name: a, command: [echo]}\n- {name: b, command: [echo], output: missing/b.log}\n",
+        "tasks.yaml:2: b: output: there is no folder ",
+    ),
     "a name of two": (
         "- {name: a, command: [echo]}\n- {name: a, command: [echo]}\n- {command: [echo], after: a}\n",
         "tasks.yaml:3: after: 2 tasks of the file are called 'a'",
@@ -202,6 +207,13 @@ WRONG = {
 @pytest.mark.parametrize(("text", "expected"), WRONG.values(), ids=WRONG)
 def test_a_wrong_file_queues_nothing(weft: Weft, text: str, expected: str) -> None:
     assert expected in weft.fails("submit", "--config", write(text))
+
+
+def test_a_workload_that_is_not_installed_queues_nothing(weft: Weft, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "torch", None)  # as if it were not installed
+    message = weft.fails("submit", "--config", write("- {params: {model: resnet18, steps: 1}}\n"))
+    assert "tasks.yaml:1: resnet18 needs torch" in message
+    assert "pip install 'weft[workloads]'" in message
 
 
 def test_files_that_are_none(weft: Weft) -> None:

@@ -83,6 +83,7 @@ GROUPS: Final[dict[str, dict[str, Command]]] = {
         "config": Command("show the settings of all commands and where they come from"),
         "doctor": Command("report the setup and its problems; safe to paste"),
         "validate": Command("check files that Weft reads: tasks, services, clusters, traces, configs"),
+        "examples": Command("write the examples and the scripts for workspaces into a folder"),
         "completion": Command("print shell completion for bash, zsh or fish"),
         "version": Command("print the version of Weft"),
     },

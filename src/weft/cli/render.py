@@ -10,8 +10,8 @@ import json
 import os
 import sys
 import time
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final, Self, TextIO
 
 from weft.cli.text import escape_lines
@@ -81,6 +81,19 @@ def print_message(text: str) -> None:
     """Print a message on stderr, with control characters escaped."""
     with suppress(OSError):  # stderr is closed
         print(f"weft: {escape_lines(text)}", file=sys.stderr)
+
+
+@contextmanager
+def waiting(text: str) -> Iterator[None]:
+    """Show what the command waits for on stderr, if that is a terminal, as long as it waits."""
+    shown = _is_terminal(sys.stderr) and os.environ.get("TERM") != "dumb"
+    if shown:
+        print(f"weft: {text} ...", end="", file=sys.stderr, flush=True)
+    try:
+        yield
+    finally:
+        if shown:
+            print("\r\x1b[K", end="", file=sys.stderr, flush=True)
 
 
 def print_json(value: Mapping[str, object] | View) -> None:

@@ -18,6 +18,7 @@ from weft.errors import InputError, Unreachable
 from weft.jobspec.environment import capture
 from weft.jobspec.fields import Keys, Words, spec_of
 from weft.jobspec.python import as_text
+from weft.jobspec.this_machine import check_outputs
 from weft.jobspec.workloads import add_command
 from weft.model.status import LEAST_FINAL, Reason
 from weft.wire.messages import JobSpec, SubmitRequest
@@ -55,10 +56,13 @@ def submit_many(
     `"after": "#0"` refers to the first of them.
     """
     listed = list(jobs)
-    specs = [_spec(job, f"job #{number}" if len(listed) > 1 else "") for number, job in enumerate(listed)]
+    where, here = config.scheduler_address(scheduler), os.getcwd()
+    labels = (f"job #{number}" if len(listed) > 1 else "" for number in range(len(listed)))
+    specs = [_spec(job, label, here=where is None) for job, label in zip(listed, labels, strict=True)]
     if not specs:
         return []
-    where, here = config.scheduler_address(scheduler), os.getcwd()
+    if where is None:
+        check_outputs(specs, here)
     client = connection(where)
     if snapshot:
         _upload_source(client, specs, here)
@@ -79,10 +83,10 @@ def _upload_source(client: Client, specs: Sequence[JobSpec], here: str) -> None:
         client.put(each.packed)
 
 
-def _spec(job: Mapping[str, Any], label: str) -> JobSpec:
+def _spec(job: Mapping[str, Any], label: str, *, here: bool) -> JobSpec:
     try:
         spec = spec_of(as_text(job))
-        add_command(spec)
+        add_command(spec, here=here)
     except InputError as error:
         if not label:
             raise

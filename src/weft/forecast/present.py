@@ -45,7 +45,5 @@ def simulate_from(
     cpu_s = time.process_time() - began_s
     record = gather([*known, *course.facts], since=now)
     before = {job.id: job.gpu_seconds for job in gather(known, until=now).jobs}
-    mine = [
-        replace(job, gpu_seconds=job.gpu_seconds - before[job.id]) for job in record.jobs if job.id in concerned
-    ]
+    mine = [replace(job, gpu_seconds=job.gpu_seconds - before[job.id]) for job in record.jobs if job.id in concerned]
     return PresentRun(now, replace(record, jobs=mine), [*known, *course.facts], gpus, cpu_s)

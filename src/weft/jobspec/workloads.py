@@ -29,6 +29,8 @@ class WorkloadCommand(NamedTuple):
     words: Sequence[str]
     per_gpu: bool = False
     """Start one process for each GPU, as `--per-gpu` does."""
+    missing: str = ""
+    """The packages that the command needs and this machine lacks, in words; a second line says how to install them."""
 
 
 def demo(duration_s: float = DEMO_S) -> list[str]:
@@ -36,11 +38,17 @@ def demo(duration_s: float = DEMO_S) -> list[str]:
     return ["sh", "-c", 'exec "${WEFT_PYTHON:-python3}" -m weft.train.demo --duration "$0"', f"{duration_s:g}"]
 
 
-def add_command(spec: JobSpec) -> None:
-    """Set the command of a job without one to that of its workload, and its name to the model if it has none."""
+def add_command(spec: JobSpec, *, here: bool = False) -> None:
+    """Set the command of a job without one to that of its workload, and its name to the model if it has none.
+
+    `here`: the job runs on this machine. Raise InputError if the workload is not fully installed.
+    """
     if not spec.command:
         params = dict(pairs(spec.params))
         found = command_for(params)
+        if here and found.missing:
+            what, _, remedy = found.missing.partition("\n")
+            raise InputError(what, hint=remedy)
         spec.command.extend(found.words)
         spec.name = spec.name or params["model"]
         if found.per_gpu and (spec.gpus or not spec.HasField("gpus")):

@@ -9,12 +9,12 @@ import os
 import platform
 from collections.abc import Mapping
 from contextlib import suppress
-from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Final
 
 from weft.cli import connection, flags, render, tables
 from weft.errors import WeftError
 from weft.model.status import Reason
+from weft.version import __version__
 from weft.wire.views.base import extend_view, plain, replace_fields
 from weft.wire.views.steps import FAILED
 
@@ -46,7 +46,7 @@ def run(args: argparse.Namespace) -> int:
     here = user_paths()
     where = effective_setting("scheduler", args.scheduler)
     found = DoctorView(
-        version=version("weft"), python=platform.python_version(), platform=platform.platform(),
+        version=__version__, python=platform.python_version(), platform=platform.platform(),
         state_dir=str(here.state), runtime_dir=str(here.runtime), free_mb=_free_mb(here),
         scheduler_at=f"{where.value} ({where.origin})",
     )  # fmt: skip

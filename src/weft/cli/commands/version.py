@@ -7,7 +7,7 @@ import platform
 from typing import Final
 
 from weft.cli import render
-from weft.version import VERSION
+from weft.version import __version__
 
 EXAMPLE: Final = """example:
   weft version --json"""
@@ -19,7 +19,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     if args.json:
-        render.print_json({"schema": 1, "version": VERSION, "python": platform.python_version()})
+        render.print_json({"schema": 1, "version": __version__, "python": platform.python_version()})
     else:
-        print(f"weft {VERSION}")
+        print(f"weft {__version__}")
     return 0

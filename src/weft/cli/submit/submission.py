@@ -20,6 +20,7 @@ from weft.jobspec.fields import BY_KEY, spec_of
 from weft.jobspec.job_names import default_name
 from weft.jobspec.readers import Given
 from weft.jobspec.sbatch import Script, read_script, unmet_needs
+from weft.jobspec.this_machine import check_outputs
 from weft.jobspec.workloads import DEMO_S, add_command, demo
 from weft.wire.convert import get, put
 from weft.wire.messages import JobSpec, SubmitRequest
@@ -61,16 +62,18 @@ class Submission(NamedTuple):
         try:
             return client.submit(self.request)
         except InputError as error:
-            raise self._located(error) from None
+            raise located(error, self.tasks, self.request.jobs) from None
 
-    def _located(self, error: InputError) -> InputError:
-        if not self.tasks:
-            return error
-        task = self.tasks[error.index or 0]
-        found = task.located(InputError(error.what, hint=error.hint, key=error.key))
-        if error.index is not None and len(self.tasks) > 1 and (name := self.request.jobs[error.index].name):
-            return InputError(f"{name}: {error.text}", where=found.where, hint=error.hint)
-        return found
+
+def located(error: InputError, tasks: Sequence[Written], specs: Sequence[JobSpec]) -> InputError:
+    """Return an error about a job with the file and line of its task, if it comes from a file."""
+    if not tasks:
+        return error
+    task = tasks[error.index or 0]
+    found = task.located(InputError(error.what, hint=error.hint, key=error.key))
+    if error.index is not None and len(tasks) > 1 and (name := specs[error.index].name):
+        return InputError(f"{name}: {error.text}", where=found.where, hint=error.hint)
+    return found
 
 
 def prepare(args: argparse.Namespace, config: str | None = None) -> Submission:
@@ -79,8 +82,12 @@ def prepare(args: argparse.Namespace, config: str | None = None) -> Submission:
     if args.wrap is not None:
         wrap(args, given)
     tasks = _read_tasks(config, given, args.command) if config else []
-    specs = [_spec_of_task(task) for task in tasks] if config else [_spec_of_flags(args, given)]
-    return prepare_specs(args, specs, tasks)
+    here = scheduler_address(args.scheduler) is None
+    specs = [_spec_of_task(task, here=here) for task in tasks] if config else [_spec_of_flags(args, given)]
+    try:
+        return prepare_specs(args, specs, tasks)
+    except InputError as error:
+        raise (located(error, tasks, specs) if error.index is not None else error) from None
 
 
 def prepare_specs(args: argparse.Namespace, specs: Sequence[JobSpec], tasks: Sequence[Written] = ()) -> Submission:
@@ -91,6 +98,8 @@ def prepare_specs(args: argparse.Namespace, specs: Sequence[JobSpec], tasks: Seq
     if not args.quiet:
         _report_limits(specs)
     where, here = scheduler_address(args.scheduler), _current_dir()
+    if where is None:
+        check_outputs(specs, here)
     env = capture(os.environ, everything=args.env_all, elsewhere=where is not None)
     dry_run = getattr(args, "dry_run", False)
     request = SubmitRequest(jobs=specs, key=_key(args.key), env=env, chdir=here, dry_run=dry_run)
@@ -156,7 +165,7 @@ def _spec_of_flags(args: argparse.Namespace, flags: Mapping[str, Given]) -> JobS
             if not args.quiet:
                 for note in islice(unmet_needs(script, spec), MAX_NAMES):
                     render.print_message(note)
-        add_command(spec)
+        add_command(spec, here=scheduler_address(args.scheduler) is None)
         return spec
     except InputError as error:
         where = script.where.get(error.key, "") if script is not None and error.key not in flags else ""
@@ -200,10 +209,10 @@ def _read_tasks(path: str, flags: Mapping[str, Given], command: list[str]) -> li
     return tasks
 
 
-def _spec_of_task(task: Written) -> JobSpec:
+def _spec_of_task(task: Written, *, here: bool) -> JobSpec:
     spec = task.spec()
     try:
-        add_command(spec)
+        add_command(spec, here=here)
     except InputError as error:
         raise task.located(error) from None
     return spec
@@ -282,7 +291,8 @@ def advise(client: Client, specs: Sequence[JobSpec], ids: Sequence[str]) -> list
         for spec, job in zip(specs, submitted_views(specs, ids), strict=True)
         if spec.HasField("deadline_at") and spec.deadline_at > now
     ]
-    return deadline_notes(client, [job.tasks[-1] if job.tasks else job.id or "" for job in views])
+    with render.waiting("asking the scheduler whether it makes its deadline"):
+        return deadline_notes(client, [job.tasks[-1] if job.tasks else job.id or "" for job in views])
 
 
 def describe(spec: JobSpec) -> str:

@@ -65,7 +65,10 @@ class Figures:
 
 
 def gather(
-    facts: Iterable[Fact], solo_s: Mapping[JobId, float] | None = None, *, since: Seconds | None = None,
+    facts: Iterable[Fact],
+    solo_s: Mapping[JobId, float] | None = None,
+    *,
+    since: Seconds | None = None,
     until: Seconds = 0.0,
 ) -> Record:
     """Return the record of a journal. `solo_s`: how long each job takes alone; default: how long it held GPUs. Runs
