@@ -10,6 +10,7 @@ import pytest
 
 from support.local_scheduler import is_alive, until
 from support.weft_cli import Weft
+from weft.cli.main import build_parser
 
 
 @pytest.fixture
@@ -64,6 +65,36 @@ def test_jobs_that_ask_for_no_cpu_all_run_at_once(weft: Weft) -> None:
     assert [job["cpus"] for job in weft.json("show", "usual", "free")["jobs"]] == [1, 0]
     weft("cancel", *free, "usual", "free")
     weft("wait", *free, code=None)
+
+
+AGING = """
+from dataclasses import dataclass
+from weft.core.ports import Policy
+from weft.placements.packed import Packed
+
+@dataclass(frozen=True)
+class Aging(Policy):
+    def key(self, job, now):
+        return job.submitted_at
+
+@dataclass(frozen=True)
+class Tight(Packed):
+    pass
+"""
+
+
+def test_a_policy_in_a_file_of_this_folder(weft: Weft, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "aging.py").write_text(AGING)
+    monkeypatch.chdir(tmp_path)
+    weft("up", "--policy", "aging.py:Aging", "--placement", "./aging.py:Tight")
+    assert weft("operate", "policy").out == f"{tmp_path}/aging.py:Aging\n"
+    weft("operate", "policy", "fifo")
+    weft("operate", "policy", "./aging.py:Aging", "--placement", "aging.py:Tight")
+    assert weft("operate", "policy").out == f"{tmp_path}/aging.py:Aging\n"
+    weft("wait", weft.submit("--", "true"))
+    for name, *words in (["up"], ["server"], ["cluster", "up"], ["whatif"]):
+        args, _ = build_parser(name).parse_known_args([*words, "--policy", "sub/aging.py:Aging:limit=3"])
+        assert args.policy == f"{tmp_path}/sub/aging.py:Aging:limit=3"
 
 
 @pytest.mark.parametrize(("host", "listens"), [("10.0.0.1", "10.0.0.1"), ("gpu-head", "0.0.0.0")])

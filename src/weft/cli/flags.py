@@ -62,6 +62,13 @@ def seconds_or_duration(text: str) -> float:
         raise argparse.ArgumentTypeError(f"{error.what}: give seconds, or a unit as in 90s or 2m") from None
 
 
+def plugin(text: str) -> str:
+    """Parse a policy or placement for a scheduler: the path of a file becomes absolute."""
+    from weft.plugins.registry import absolute_spec
+
+    return absolute_spec(text)
+
+
 def seconds(text: str) -> float:
     """Parse seconds: from a tenth of a second to a day."""
     try:

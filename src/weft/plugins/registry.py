@@ -77,6 +77,12 @@ def is_file(spec: str) -> bool:
     return head.endswith(".py") or "/" in head
 
 
+def absolute_spec(spec: str) -> str:
+    """Return the spec with the path of its file absolute: a scheduler works in another folder than the user."""
+    head, colon, rest = spec.partition(":")
+    return f"{Path(head).absolute()}{colon}{rest}" if is_file(spec) else spec
+
+
 def plugin_options(cls: type) -> list[Field[Any]]:
     return [field for field in fields(cls) if field.init and not field.name.startswith("_")]
 

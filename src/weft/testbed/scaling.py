@@ -24,7 +24,9 @@ def scale_policy(spec: str, speed: float, interval_s: float = 0.0) -> str:
     demotes, at the ends of intervals. Shorter ticks would count the time that a start takes, which does not scale.
     """
     policy = registry.load_policy(spec)
-    name, *given = registry.resolve_alias(spec).split(":")
+    name, *given = registry.absolute_spec(registry.resolve_alias(spec)).split(":")
+    if registry.is_file(name):
+        name = f"{name}:{given.pop(0)}"
     options = {option.partition("=")[0]: option.partition("=")[2] for option in given}
     for field in registry.plugin_options(type(policy)):
         if not (field.name.endswith("_s") or field.name in SECONDS_OPTIONS):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from weft.errors import InputError
@@ -36,6 +38,15 @@ def test_two_cells_of_one_name_are_refused() -> None:
 @pytest.mark.parametrize("policy", [*POLICIES, "gittins", "fair-share", "priority:ageing_s=60"])
 def test_scaled_policies_load(policy: str) -> None:
     assert type(registry.load_policy(scale_policy(policy, 3600.0))) is type(registry.load_policy(policy))
+
+
+def test_a_scaled_policy_in_a_file_is_found_from_any_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "own.py").write_text(
+        "from dataclasses import dataclass\nfrom weft.policies.las import Las\n"
+        "@dataclass(frozen=True)\nclass Own(Las):\n    wait_s: float = 90.0\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    assert scale_policy("own.py:Own", 10.0) == f"{tmp_path}/own.py:Own:wait_s=9"
 
 
 def test_options_in_seconds_scale_and_others_do_not() -> None:

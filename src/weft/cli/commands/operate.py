@@ -55,7 +55,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("command", metavar="COMMAND", choices=sorted(COMMANDS), help=", ".join(COMMANDS))
     parser.add_argument("words", metavar="WORD", nargs="*", help="arguments of the command")
     parser.add_argument("--jobs", choices=("keep", "stop"), help="with shutdown: keep or stop running jobs (keep)")
-    parser.add_argument("--placement", metavar="P", help="with policy: a placement other than the policy's")
+    parser.add_argument(
+        "--placement", metavar="P", type=flags.plugin, help="with policy: a placement other than the policy's"
+    )
     flags.add_common(parser)
 
 
@@ -103,7 +105,7 @@ def _places(words: list[str]) -> Options:
 
 
 def _policy(words: list[str]) -> Options:
-    return {"policy": words[0]} if len(words) == 1 else _none(words)
+    return {"policy": flags.plugin(words[0])} if len(words) == 1 else _none(words)
 
 
 def _seconds(words: list[str]) -> Options:

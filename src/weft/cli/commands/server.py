@@ -42,8 +42,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
         default="127.0.0.1",
         help="address to listen on (127.0.0.1); others need weft auth init",
     )
-    add("--policy", metavar="P", help="policy: NAME[:option=value...], see weft policies (balanced)")
-    add("--placement", metavar="P", help="placement (default: the policy's)")
+    add("--policy", metavar="P", type=flags.plugin, help="policy: NAME[:option=value...], see weft policies (balanced)")
+    add("--placement", metavar="P", type=flags.plugin, help="placement (default: the policy's)")
     add("--restore", action="store_true", help="replace a damaged journal by its last backup, unless it has more facts")
     add("--db", metavar="PATH", help="journal: a path or a URL (state.db in the server's folder)")
     add(

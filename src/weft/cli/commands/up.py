@@ -34,8 +34,13 @@ MAX_MODEL_CHARS: Final = 200
 
 def configure(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("--policy", metavar="P", help="policy: NAME[:option=value...], see weft policies (priority:preempts=on)")
-    add("--placement", metavar="P", help="placement (default: the policy's)")
+    add(
+        "--policy",
+        metavar="P",
+        type=flags.plugin,
+        help="policy: NAME[:option=value...], see weft policies (priority:preempts=on)",
+    )
+    add("--placement", metavar="P", type=flags.plugin, help="placement (default: the policy's)")
     add("--gpus", metavar="0,1", help="declare GPUs by index; driver: all that the driver reports")
     add("--models", metavar="A,B", help="their models, one for each")
     add("--memories", metavar="MB,MB", help="their memory, one for each (as the driver reports, or 32768)")

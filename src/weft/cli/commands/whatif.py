@@ -22,7 +22,8 @@ _NODES: Final = re.compile(r"(?:([0-9]{1,4})x)?([0-9]{1,4})")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--policy", metavar="P", default="", help="another policy: NAME[:option=value...]")
+    policy_help = "another policy: NAME[:option=value...]"
+    parser.add_argument("--policy", metavar="P", default="", type=flags.plugin, help=policy_help)
     parser.add_argument(
         "--add-node", metavar="GPUS", action="append", default=[], type=_nodes,
         help="a further node with this many GPUs, or several: 2x8",

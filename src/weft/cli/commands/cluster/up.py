@@ -35,7 +35,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         default=DEFAULT_PORT,
         help=f"port of the scheduler ({DEFAULT_PORT}); 0: a free one",
     )
-    add("--policy", metavar="P", help="policy: NAME[:option=value...], see weft policies (balanced)")
+    add("--policy", metavar="P", type=flags.plugin, help="policy: NAME[:option=value...], see weft policies (balanced)")
     add("--schedule-interval", metavar="S", type=flags.seconds_or_zero, help="schedule in rounds of S seconds")
     add(
         "--lease",
