@@ -124,6 +124,10 @@ class PlanError(WeftError):
     """A policy or placement broke its contract."""
 
 
+class AskError(PlanError):
+    """A replanner's ask cannot be followed; the message lacks the policy."""
+
+
 def nearest(name: str, known: Iterable[str]) -> list[str]:
     """Return the known names, most similar to `name` first."""
     return sorted(known, key=lambda k: (-_similarity(name, k), k))

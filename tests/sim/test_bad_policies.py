@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 import pytest
 
-from support.builders import Rig, grid, traced
+from support.builders import Rig, grid, node, traced
 from weft.core.ports import Ask, JobView, Policy, Replanner, View
 from weft.errors import PlanError
-from weft.model import Job, Seconds
+from weft.model import Job, Seconds, Start, Where
 from weft.sim.simulation import Model, Setting, simulate
 
 HERE = r"\(.*test_bad_policies\.py:\d+\)"
@@ -58,7 +58,15 @@ class Leaves(Policy):
 
 
 @dataclass(frozen=True)
-class NoMemo(Replanner):
+class NoRank(Replanner):
+    pass
+
+
+@dataclass(frozen=True)
+class NoMemo(Policy):
+    def key(self, job: JobView, now: Seconds) -> float:
+        return 0.0
+
     def memo(self) -> object:
         raise RuntimeError("forgot")
 
@@ -106,16 +114,54 @@ BAD_ASKS = {
 @pytest.mark.parametrize("preempts", [True, False])
 @pytest.mark.parametrize("model", ["real", "muri"])
 def test_bad_asks_are_refused(asks: tuple[Ask, ...], words: str, preempts: bool, model: Model) -> None:
-    with pytest.raises(PlanError, match=words):
+    with pytest.raises(PlanError, match=rf"policy Asks .*({words}).* {HERE}$"):
         simulate(Setting(grid(1, 2), [traced("a", 0, 5)], Asks(asks, preempts), model=model))
+
+
+@dataclass(frozen=True)
+class AsksFor(Replanner):
+    """For all jobs, on GPUs of its choice."""
+
+    where: Where
+    preempts: bool = False
+
+    def rank(self, view: View) -> Iterable[Ask]:
+        return [Ask((job.id,), job.gpus, where=self.where) for job in (*view.waiting, *view.active)]
+
+
+MIXED = (node("v", 4, model="V100", labels=(("rack", "1"),)), node("k", 4, model="K80", labels=(("rack", "2"),)))
+
+
+@pytest.mark.parametrize(
+    "where",
+    [Where("K80"), Where(labels=(("rack", "2"),)), Where(choice=(("k", (2, 3)),))],
+    ids=["model", "label", "choice"],
+)
+@pytest.mark.parametrize(("preempts", "model"), [(False, "real"), (False, "muri"), (True, "muri")])
+def test_an_ask_starts_jobs_only_where_it_says(where: Where, preempts: bool, model: Model) -> None:
+    jobs = [traced(name, 0, 5, gpus=2) for name in "abc"]
+    outcome = simulate(Setting(MIXED, jobs, AsksFor(where, preempts), model=model))
+    assert len(outcome.state.ended) == 3
+    starts = [fact for fact in outcome.journal.read() if isinstance(fact, Start)]
+    assert {name for start in starts for name, _ in start.slots} == {"k"}
+
+
+def test_an_ask_that_no_planner_could_keep_is_refused() -> None:
+    with pytest.raises(PlanError, match=rf"policy AsksFor returned Ask.*set preempts = False.* {HERE}$"):
+        simulate(Setting(MIXED, [traced("a", 0, 5)], AsksFor(Where("K80"), preempts=True)))
+    own = traced("a", 0, 5, where=Where("V100"))
+    with pytest.raises(PlanError, match=rf"its jobs need gpu_model V100, not K80 {HERE}$"):
+        simulate(Setting(MIXED, [own], AsksFor(Where("K80"))))
+    assert simulate(Setting(MIXED, [own], AsksFor(Where("V100"), preempts=True))).state.ended
 
 
 @pytest.mark.parametrize(
     ("policy", "words"),
     [
         (Raises(), r"Raises with Packed raised ZeroDivisionError: .* " + HERE),
-        (NoNumber(), "NoNumber returned a key for job a that is not a number: nan"),
-        (NoKey(), "NoKey has no key"),
+        (NoNumber(), f"policy NoNumber returned a key for job a that is not a number: nan {HERE}"),
+        (NoKey(), "policy NoKey has no key"),
+        (NoRank(), r"policy NoRank has no rank: define rank\(self, view\)$"),
         (Text(), rf"Text returned a key for job a that is not a number: 'high' {HERE}"),
         (Text(None), rf"Text returned a key for job a that is not a number: None {HERE}"),
         (TextUntil(), rf"TextUntil returned an until for job a that is not a number: 'soon' {HERE}"),

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from itertools import chain
 
 from weft.core.admission import check_job
+from weft.core.blame import blame
 from weft.core.planning.allocator import Allocator
 from weft.core.planning.choice import planner_of
 from weft.core.planning.planner import Context, wakes
@@ -19,7 +20,7 @@ from weft.core.state.eligibility import NEVER
 from weft.core.state.job import JobState
 from weft.core.state.state import State
 from weft.core.teams.context import TeamContext
-from weft.errors import PlanError, UnknownName
+from weft.errors import AskError, PlanError, UnknownName
 from weft.model import (
     Alarm,
     Decision,
@@ -126,7 +127,10 @@ class Scheduler:
                     teams.share_again()
             if not self._keeps_order:
                 self.planner.settle_ties()
-            self.planner.step()
+            try:
+                self.planner.step()
+            except AskError as error:
+                raise PlanError(blame(self.policy, str(error), "rank")) from None
             self._services.moves.due = True
         if services.by_name:
             self._services.moves.step()
@@ -226,7 +230,7 @@ class Scheduler:
 
     def _decide(self, decision: Decision) -> None:
         if not self._fold(decision):
-            raise PlanError(f"{type(self.policy).__name__} led to an impossible decision: {decision}")
+            raise PlanError(blame(self.policy, f"led to an impossible decision: {decision}", "rank", "key"))
         self._decisions.append(decision)
         if self._keeps_order:
             self.order.drain(self.state)

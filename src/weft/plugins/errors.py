@@ -9,13 +9,12 @@ from pathlib import Path
 from types import CodeType, FunctionType
 from typing import Final
 
+from weft.core.blame import PORTS, blame, method_line
 from weft.core.ports import Placement, Policy
 from weft.core.scheduler import Scheduler
 from weft.errors import PlanError, WeftError
 
 _WEFT: Final = str(Path(__file__).parents[1])
-_PORTS: Final = "weft.core.ports"
-"""Methods that a policy inherits from this module are not its code."""
 
 
 @contextmanager
@@ -42,7 +41,7 @@ def _message(
     wrong = _find_wrong_number(policy, scheduler) if policy is not None and scheduler is not None else ""
     if wrong:
         return wrong
-    where = [line for line in (_method_line(policy, "rank", "key"), _method_line(placement, "place")) if line]
+    where = [line for line in (method_line(policy, "rank", "key"), method_line(placement, "place")) if line]
     where = [line for line in where if not line.startswith(_WEFT)] or where
     return f"{both} returned an unusable result: {_describe(error)} ({' or '.join(where)})"
 
@@ -56,10 +55,8 @@ def _find_wrong_number(policy: Policy, scheduler: Scheduler) -> str:
         answers |= {"a slope": policy.slope(job), "an until": policy.until(job, state.now) or 0.0}
         for noun, answer in answers.items():
             if not isinstance(answer, int | float):
-                what = (
-                    f"policy {type(policy).__name__} returned {noun} for job {job.id} that is not a number: {answer!r}"
-                )
-                return f"{what} ({_method_line(policy, noun.split()[1])})"
+                what = f"returned {noun} for job {job.id} that is not a number: {answer!r}"
+                return blame(policy, what, noun.split()[1])
     return ""
 
 
@@ -67,19 +64,9 @@ def _describe(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}"
 
 
-def _method_line(thing: object, *methods: str) -> str:
-    """Return the file and line of the first of these methods that the plugin defines."""
-    for method in methods:
-        for cls in type(thing).__mro__:
-            function = vars(cls).get(method)
-            if isinstance(function, FunctionType) and cls.__module__ != _PORTS:
-                return f"{function.__code__.co_filename}:{function.__code__.co_firstlineno}"
-    return ""
-
-
 def _own_code(thing: object) -> Iterator[CodeType]:
     """Yield the code of the plugin's methods, and of functions among its attributes."""
-    held = [value for cls in type(thing).__mro__ if cls.__module__ != _PORTS for value in vars(cls).values()]
+    held = [value for cls in type(thing).__mro__ if cls.__module__ != PORTS for value in vars(cls).values()]
     for value in [*held, *getattr(thing, "__dict__", {}).values()]:
         if isinstance(value, FunctionType):
             yield value.__code__

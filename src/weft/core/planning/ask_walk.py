@@ -35,7 +35,7 @@ class StartPlanner(TargetPlanner):
                 context.decide(Reserve(state.now, ask.jobs[0], ask.where.pinned))
                 continue
             jobs = jobs_of(state, ask)
-            shape = ask_shape(state, ask, jobs)
+            shape = ask_shape(state, ask, jobs, keeps_where=True)
             if ask.where.pinned:
                 allocator.start(jobs, shape, ask.share)
             else:

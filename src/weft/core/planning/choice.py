@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from weft.core.blame import blame
 from weft.core.planning.ask_walk import AskPlanner, StartPlanner
 from weft.core.planning.backfill import BackfillPlanner
 from weft.core.planning.key_walk import PreemptivePlanner, StrictPlanner, StrictPreemptivePlanner
@@ -16,13 +17,15 @@ from weft.errors import PlanError
 def planner_of(policy: Policy, *, repack: bool) -> type[Planner]:
     """Return the planner of a policy; with `repack`, one that places all jobs again if the policy may preempt."""
     if isinstance(policy, Replanner):
+        if type(policy).rank is Replanner.rank:
+            raise PlanError(blame(policy, "has no rank: define rank(self, view)"))
         if not policy.preempts:
             return StartPlanner
         if repack:
             return RepackAsksPlanner
         return WeavePlanner if policy.weaves else AskPlanner
     if not has_key(policy):
-        raise PlanError(f"policy {type(policy).__name__} has no key: define key(self, job, now)")
+        raise PlanError(blame(policy, "has no key: define key(self, job, now)"))
     if not policy.preempts:
         return BackfillPlanner if policy.backfill else StrictPlanner
     if repack:

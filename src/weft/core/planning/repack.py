@@ -78,7 +78,7 @@ def as_wanted(state: State, asks: Iterable[Ask]) -> Wanted:
     refuse_twice(asks)
     for ask in asks:
         jobs = jobs_of(state, ask)
-        yield jobs, ask_shape(state, ask, jobs), ask.share
+        yield jobs, ask_shape(state, ask, jobs, keeps_where=True), ask.share
 
 
 def move_to(state: State, target: list[Assignment], decide: Decide) -> None:

@@ -13,6 +13,7 @@ from heapq import heapify, heappop, heappush, heapreplace, merge
 from math import inf
 from typing import Any, ClassVar
 
+from weft.core.blame import blame
 from weft.core.ports import Policy
 from weft.core.queue.by_queue import Queues
 from weft.core.queue.cursors import Entry, QueueCursor, WaitingList
@@ -90,8 +91,8 @@ class Order:
         else:
             key = self._key(job, now)
         if +key != key:  # not a number; the plus rejects text and None, which would compare equal
-            name = type(self.policy).__name__
-            raise PlanError(f"policy {name} returned a key for job {job.id} that is not a number: {key}")
+            what = f"returned a key for job {job.id} that is not a number: {key}"
+            raise PlanError(blame(self.policy, what, "key_from" if self.remembers else "key"))
         return key
 
     def drain(self, state: State) -> None:

@@ -127,6 +127,13 @@ def with_need(shape: Shape, need_s: float) -> Shape:
     return _shape(shape.gpus, family)
 
 
+def with_where(shape: Shape, where: Where) -> Shape:
+    """Return the same shape, on other nodes or GPUs."""
+    f = shape.family
+    family = _family(f.memory_mb, f.cpus, f.ram_mb, f.share, where, f.serves, f.need_s, f.team, f.service)
+    return _shape(shape.gpus, family)
+
+
 def member_shape(shape: Shape, measured_mb: int, profile: Profile | None) -> Shape:
     """Return the shape of a job in a weave: with the memory that it was measured to need, if that is more."""
     needed = profile.memory_mb if profile is not None else 0
