@@ -7,10 +7,11 @@ from dataclasses import dataclass
 
 from weft.core.reasons import count_gpus
 from weft.core.scheduler import Scheduler
+from weft.core.share_reasons import explain_room, format_share
 from weft.core.state.job import JobState
 from weft.core.state.state import State
 from weft.errors import UnknownName
-from weft.model import JobId, Seconds
+from weft.model import WHOLE, JobId, Seconds
 
 
 @dataclass(frozen=True)
@@ -86,10 +87,13 @@ def _why_waiting(scheduler: Scheduler, replica: JobState) -> str:
         needs = [f"{cpus} CPU{'s' * (cpus != 1)}" * bool(cpus), f"{ram_mb:,} MB of RAM" * bool(ram_mb)]
         return f"no node has {' and '.join(filter(None, needs)) or 'a place for it'} free"
     share, gpus = replica.wanted_share, count_gpus(replica.gpus)
-    part = f" to {share.request:.0%}" if share.request < 1 else ""
     memory = f" with {replica.job.memory_mb.max:,} MB" if replica.job.memory_mb else ""
     preempts = "" if scheduler.policy.preempts else "; the policy preempts no training for it"
-    return f"no node has {gpus}{memory} free{part}{preempts}"
+    if share == WHOLE:
+        return f"no node has {gpus}{memory} free{preempts}"
+    lacks = explain_room(scheduler.state.resources, replica.shape)
+    why = f": {lacks}" if lacks else ""
+    return f"no node has {gpus}{memory} free for a share of {format_share(share)}{why}{preempts}"
 
 
 def _holders(scheduler: Scheduler, replica: JobState) -> tuple[tuple[str, int], ...]:

@@ -12,10 +12,11 @@ from weft.core.planning.feasibility import Feasible
 from weft.core.resources.node import NodeResources
 from weft.core.resources.shapes import Shape
 from weft.core.scheduler import Scheduler
+from weft.core.share_reasons import explain_room, format_share
 from weft.core.state.job import JobState
 from weft.core.state.state import State
 from weft.core.teams.reasons import explain_guarantee, explain_refusal
-from weft.model import Seconds, Slots
+from weft.model import WHOLE, Seconds, Slots
 from weft.model.pool import is_of_pool
 from weft.model.slots import Message, format_message
 from weft.model.status import Reason
@@ -205,6 +206,10 @@ class WaitReasons:
             most_free = f"{free.total()} are free in all"
             return (f"needs {count_gpus(shape.gpus)}{kind} on several nodes{alone}; {most_free}{reserved}",)
         most_free = f"no node has more than {most} free" if most else "none is free"
+        if shape.family.share != WHOLE:
+            kind += f" with a share of {format_share(shape.family.share)}"
+            lacks = explain_room(resources, shape)
+            most_free += f": {lacks}" * bool(lacks)
         return (f"needs {count_gpus(shape.gpus)}{kind} on one node{alone}; {most_free}{reserved}",)
 
     def _spared(self, job: JobState) -> str:

@@ -27,6 +27,7 @@ from weft.model import (
     Fact,
     Job,
     NodeLost,
+    PerRank,
     Ready,
     ReplicaDrained,
     RolledBack,
@@ -170,6 +171,25 @@ def test_training_shares_a_gpu_with_a_service_up_to_one_and_a_half_limits() -> N
     rig.submit(Job("train", share=Share(0.5, 0.9)))
     assert rig.job("train").status == "starting"
     check(rig.state)
+
+
+@pytest.mark.parametrize(
+    ("job", "says"),
+    [
+        (Job("j", share=Share(0.1, 0.4)), "the limits on a GPU of n0 would add up to 1.6, more than 1.5"),
+        (Job("j", share=Share(0.5, 0.5)), "the requests on a GPU of n0 would add up to 1.1, more than 1; the limits"),
+        (Job("j", share=Share(0.1, 0.2), memory_mb=PerRank(9_000)), "a GPU of n0 has 7,000 MB free"),
+    ],
+)
+def test_what_a_gpu_lacks_for_a_share_is_named(job: Job, says: str) -> None:
+    rig = Serving("fifo", [node("n0", 1, memory_mb=10_000)])
+    rig.deploy(chat(4, share=Share(0.2, 0.4), memory_mb=PerRank(1_000)))
+    rig.submit(job)
+    (reason, *_) = explain(rig.scheduler, "j").reasons
+    share = f"{job.share.request:g}/{job.share.limit:g}"
+    assert reason.text.startswith(f"needs 1 GPU with a share of {share} on one node; none is free: {says}")
+    lines = explain_service(rig.scheduler, "chat").lines()
+    assert "free for a share of 0.2/0.4: the limits on a GPU of n0 would add up to 1.6, more than 1.5" in str(lines)
 
 
 def test_training_without_a_service_shares_without_oversubscription() -> None:

@@ -44,6 +44,12 @@ def test_a_run_with_gpus_of_its_own_gets_nothing(sharing: GpuSharing) -> None:
     assert sharing.shared_runs() == []
 
 
+def test_a_server_that_marks_no_batches_is_listed_with_what_that_means(sharing: GpuSharing) -> None:
+    sharing.variables(spec(health=Health()), {})
+    (run,) = sharing.shared_runs()
+    assert run.advisory == ("its batches are not marked: training next to it is not paced",)
+
+
 def test_without_a_driver_runs_get_weights_and_training_may_be_idle(sharing: GpuSharing) -> None:
     sharing.configure("dilu+idle", has_driver=False)
     assert sharing.shim_arguments(spec()) == {"cpu_weight": 30, "scheduler": "idle"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from weft.core.resources.shapes import Shape, plain_shape
 from weft.errors import PlanError
@@ -57,6 +57,16 @@ class Closure:
     occupants: list[Occupant] = field(default_factory=list)
 
 
+class GpuLoad(NamedTuple):
+    """The sums of what the holders of a GPU have."""
+
+    request: float
+    limit: float
+    memory_mb: int
+    serves: bool
+    """True if one of them is a replica of a service."""
+
+
 class NodeResources:
     """The GPUs of one node and their holders."""
 
@@ -101,18 +111,37 @@ class NodeResources:
             for other in self.holders[gpu]:
                 if other.weave == weave:
                     return
-        if self.requested(gpu) + holder.allocation.family.share.request > 1 + SHARE_TOLERANCE:
+        if self.load(gpu).request + holder.allocation.family.share.request > 1 + SHARE_TOLERANCE:
             raise PlanError(f"GPU {gpu} of {self.node.id} would be allocated twice")
 
     def has_free(self, gpus: Sequence[int], request: float) -> bool:
         """Return whether these are different GPUs of this node that have a share free."""
         count = len(self.node.gpus) if self.alive and len(set(gpus)) == len(gpus) else 0
-        return all(0 <= gpu < count and self.requested(gpu) + request <= 1 + SHARE_TOLERANCE for gpu in gpus)
+        return all(0 <= gpu < count and self.load(gpu).request + request <= 1 + SHARE_TOLERANCE for gpu in gpus)
 
-    def requested(self, gpu: int) -> float:
-        """Return the sum of the shares of a GPU that holders have. A weave has one whole share."""
-        woven = {holder.weave for holder in self.holders[gpu] if holder.weave}
-        return sum(h.allocation.family.share.request for h in self.holders[gpu] if not h.weave) + len(woven)
+    def load(self, gpu: int, *, after_release: bool = False, gone: Collection[Holder] = ()) -> GpuLoad:
+        """Return what the holders of a GPU have, as if the ones in `gone` had left. A weave has one share."""
+        request = limit = 0.0
+        serves = False
+        memory = self.foreign_mb.get(gpu, 0)
+        weaves: set[tuple[JobId, ...]] = set()
+        for holder in self.holders[gpu]:
+            if holder in gone or (after_release and holder.releasing):
+                continue
+            memory += memory_held(holder, self.node.id, gpu)
+            if holder.weave:
+                if holder.weave in weaves:
+                    continue
+                weaves.add(holder.weave)
+            family = holder.allocation.family
+            request += family.share.request
+            limit += family.share.limit
+            serves = serves or family.serves
+        return GpuLoad(request, limit, memory, serves)
+
+    def largest_limit(self, *, serves: bool) -> float:
+        """Return the largest sum of limits on a GPU; `serves`: on one that holds a service."""
+        return self.service_oversubscription if serves else max(self._oversubscription, 1)
 
     # ---- GPUs for a shape
 
@@ -183,27 +212,11 @@ class NodeResources:
         self, index: int, shape: Shape, *, after_release: bool, gone: Collection[Holder]
     ) -> tuple[float, int] | None:
         """Return the free (request, memory) of a GPU if a share of this shape fits on it; None if not."""
-        gpu, share = self.node.gpus[index], shape.family.share
-        request = limit = 0.0
-        serves = shape.family.serves
-        memory = self.foreign_mb.get(index, 0)
-        weaves: set[tuple[JobId, ...]] = set()
-        for holder in self.holders[index]:
-            if holder in gone or (after_release and holder.releasing):
-                continue
-            memory += memory_held(holder, self.node.id, index)
-            if holder.weave:
-                if holder.weave in weaves:
-                    continue
-                weaves.add(holder.weave)
-            family = holder.allocation.family
-            request += family.share.request
-            limit += family.share.limit
-            serves = serves or family.serves
-        most = self.service_oversubscription if serves else max(self._oversubscription, 1)
-        if request + share.request > 1 + SHARE_TOLERANCE or limit + share.limit > most + SHARE_TOLERANCE:
+        share, load = shape.family.share, self.load(index, after_release=after_release, gone=gone)
+        most = self.largest_limit(serves=load.serves or shape.family.serves)
+        if load.request + share.request > 1 + SHARE_TOLERANCE or load.limit + share.limit > most + SHARE_TOLERANCE:
             return None
-        return 1 - request, gpu.memory_mb - memory
+        return 1 - load.request, self.node.gpus[index].memory_mb - load.memory_mb
 
     def _fits_ranks(self, shape: Shape, *, after_release: bool, gone: Collection[Holder]) -> bool:
         """Return whether the whole gang fits on this node, each rank on a GPU with enough memory for it."""

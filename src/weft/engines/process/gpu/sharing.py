@@ -241,7 +241,9 @@ def _with_use(shared: SharedRun, slot: layout.Slot | None, rule: str) -> SharedR
     """Add what the device page says. Work on the page depends on the program: it is advisory."""
     if slot is None:
         text = "no pacing: it calls neither weft.train.pace nor runs with --stages auto"
-        return replace(shared, advisory=(text if shared.kind == "training" else "its batches are not marked",))
+        if shared.kind != "training":
+            text = "its batches are not marked: training next to it is not paced"
+        return replace(shared, advisory=(text,))
     if shared.kind == "training":
         rate = round(slot.rate, 4) if 0 <= slot.rate <= 1 else 1.0  # the page of a user may hold anything
         return replace(shared, rate=rate, advisory=(f"pacing between layers ({rule})",))
