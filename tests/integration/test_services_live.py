@@ -282,7 +282,9 @@ def test_a_replica_that_waits_is_explained(here: Site) -> None:
         .replace("service: large", "service: big")
     )
     (here.root / "big.yaml").write_text(text)
-    here.weft("deploy", "big.yaml", check=True)
+    done = here.weft("deploy", "big.yaml", "--wait", "--timeout", "4")
+    assert done.returncode == 6
+    assert done.stderr.startswith("weft: waiting: no node has 2 GPUs with 1,024 MB free"), "it says so while it waits"
     until(lambda: [each["status"] for each in services(here)["big"]["replicas"]].count("waiting") >= 2)
     last = services(here)["big"]["replicas"][-1]["job"]
     words = here.weft("why", last, check=True).stdout
@@ -295,6 +297,9 @@ def test_a_replica_that_waits_is_explained(here: Site) -> None:
 
 def test_an_unknown_service_is_named(here: Site) -> None:
     here.weft("up", check=True)
-    done = here.weft("undeploy", "nothing")
-    assert done.returncode == 2
-    assert "unknown service 'nothing'" in done.stderr
+    deploy(here, name="some")
+    for words in (("undeploy", "nothing"), ("services", "nothing")):
+        done = here.weft(*words)
+        assert done.returncode == 2
+        assert "unknown service 'nothing'\n  known: some" in done.stderr
+    undeploy(here, "some")

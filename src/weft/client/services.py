@@ -30,6 +30,8 @@ URL_WAIT_S: Final = 10.0
 GATE_WAIT_S: Final = 10.0
 """The longest wait for the answers that the error gate needs."""
 START_TIMEOUT_S: Final = 300.0
+REASON_AFTER_S: Final = 1.0
+"""A reason why replicas are not ready is worth a message once it has held for this long."""
 
 
 def deploy(
@@ -162,10 +164,11 @@ def wait_until_ready(
 ) -> None:
     """Wait until all wanted replicas are ready. Raise if that takes too long, or if this version fails.
 
-    Call `on_reason` with what the replicas wait for, each time it changes. While requests come, wait a moment longer
-    for the error gate.
+    Call `on_reason` with each reason why they are not, once it has held for a second. While requests come, wait a
+    moment longer for the error gate.
     """
-    until, told, ready_at, busy = time.monotonic() + timeout_s, "", float("inf"), False
+    until, ready_at = time.monotonic() + timeout_s, float("inf")
+    reason, since, told = "", 0.0, ""
     while True:
         found = find_service(client, service)
         if found is None:
@@ -175,13 +178,13 @@ def wait_until_ready(
         if found.failed and found.version == (version or found.version):
             raise Refused(f"{service} does not start: {found.failing}\n  weft logs {service}/INDEX shows more")
         ready = sum(each.status == "ready" and each.current for each in found.replicas)
-        busy = busy or found.rate > 0
         if ready >= max(found.wanted, 1 if found.min_replicas else 0):
             ready_at = min(ready_at, time.monotonic())
-            if not (found.watched and busy) or time.monotonic() > ready_at + GATE_WAIT_S:
+            if not found.watched or time.monotonic() > ready_at + GATE_WAIT_S:
                 return
-        reason = found.waiting_for or found.failing
-        if reason not in ("", told):
+        if reason != (reason := found.waiting_for or found.failing):
+            since = time.monotonic()
+        if reason not in ("", told) and time.monotonic() >= since + REASON_AFTER_S:
             on_reason(reason)
             told = reason
         if time.monotonic() > until:

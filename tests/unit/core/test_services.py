@@ -408,7 +408,7 @@ def test_replicas_of_the_version_before_are_current_again_after_a_rollback() -> 
 def good(rig: Serving) -> int | None:
     """Return the version that a rollback goes to."""
     target = rig.state.services.by_name["chat"].last_good()
-    return None if target is None else target.version
+    return None if target is None else target.service.version
 
 
 def test_a_rollback_skips_versions_that_were_never_ready_or_were_rolled_back() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from support.builders import Rig, grid
-from weft.model import Deployed, Job, Ready, RolledBack, ScaleRule, Service, UpdateRule
+from weft.model import Deployed, Job, Ready, RolledBack, ScaleRule, Service, Undeployed, UpdateRule
 from weft.server.services.autoscaling import Autoscaling
 from weft.server.services.error_gate import GATE_S, MAX_ANSWERS, Answers, verdict
 from weft.wire.messages import LoadReport, ReplicaLoad, ServiceLoad
@@ -39,21 +39,27 @@ class Updated(Rig):
 
     def __init__(self, **rule: bool) -> None:
         super().__init__("fifo", grid(1, 4))
-        self.scaling = Autoscaling()
+        self.scaling, self.arrivals = Autoscaling(), 0
+        self.deploy_twice(**rule)
+
+    def deploy_twice(self, **rule: bool) -> None:
         first = Service("a", Job("a"), ScaleRule(min_replicas=1, max_replicas=1), update=UpdateRule(**rule))
         second = Service("a", Job("a", user="x"), first.scale, version=2, update=first.update)
-        for at, service in enumerate((first, second)):
+        for service in (first, second):
             self.tell(Deployed(self.now, service))
             self.settle()
-            self.tell(Ready(self.now, f"a.{at}", 1))
+            replicas = self.state.services.by_name["a"].replicas
+            self.tell(*(Ready(self.now, each.id, each.run) for each in list(replicas.values())))
+        self.scaling.receive("r", LoadReport(services=[ServiceLoad(service="a")]), self.state, self.now)
 
     def report(self, errors: int, router: str = "r") -> None:
         replicas = [
             ReplicaLoad(name="a.0", version=1, answered=100),
             ReplicaLoad(name="a.1", version=2, answered=15, errors=errors),
         ]
-        report = LoadReport(router=router, services=[ServiceLoad(service="a", replicas=replicas)])
-        self.scaling.receive(router, report, self.state, self.now)
+        self.arrivals += 115
+        load = ServiceLoad(service="a", replicas=replicas, arrivals=self.arrivals)
+        self.scaling.receive(router, LoadReport(router=router, services=[load]), self.state, self.now)
 
     def judge(self) -> tuple[bool, str]:
         return self.scaling.judge(self.state.services.by_name["a"], self.now)
@@ -77,6 +83,44 @@ def test_the_answers_of_all_routers_count_and_the_version_goes_back() -> None:
     assert not rig.scheduler.roll_back(rig.now, "a", 2, why), "version 2 is gone"
 
 
+def test_a_version_is_compared_with_the_one_that_it_would_go_back_to() -> None:
+    rig = Updated()
+    rig.report(errors=15)
+    rig.report(errors=15, router="s")
+    rig.scheduler.roll_back(rig.now, "a", 2, rig.judge()[1])
+    third = Service("a", Job("a", user="y"), ScaleRule(min_replicas=1, max_replicas=1), version=4)
+    rig.tell(Deployed(rig.now, third))
+    rig.settle()
+    (name,) = [each.id for each in rig.state.services.by_name["a"].replicas.values() if each.job.user == "y"]
+    rig.tell(Ready(rig.now, name, 1))
+    replicas = [ReplicaLoad(name=name, version=4, answered=20, errors=10)]
+    rig.scaling.receive("t", LoadReport(services=[ServiceLoad(service="a", replicas=replicas)]), rig.state, rig.now)
+    why = rig.judge()[1]
+    assert why == "50% of its 20 answers were errors (5xx), 0% with the version before", "not with version 2"
+
+
+def test_the_wait_for_answers_ends_with_the_requests() -> None:
+    rig = Updated()
+    rig.report(errors=0)
+    assert rig.judge() == (True, "")
+    rig.later(4.0)
+    assert rig.judge() == (False, ""), "no requests come"
+
+
+def test_answers_of_an_earlier_service_of_the_name_do_not_count() -> None:
+    rig = Updated()
+    rig.report(errors=0)
+    rig.tell(Undeployed(rig.now, "a"))
+    for replica in list(rig.state.services.by_name["a"].replicas):
+        rig.leave(replica)
+    assert not rig.state.services.by_name
+    rig.deploy_twice()
+    assert rig.judge() == (False, "")
+    rig.report(errors=15)
+    rig.report(errors=15, router="s")
+    assert rig.judge()[1].startswith("100% of its 30 answers")
+
+
 @pytest.mark.parametrize("rule", [{"error_gate": False}, {"rollback": False}])
 def test_a_switch_closes_the_gate(rule: dict[str, bool]) -> None:
     rig = Updated(**rule)
@@ -88,8 +132,8 @@ def test_a_switch_closes_the_gate(rule: dict[str, bool]) -> None:
 def test_the_gate_watches_for_two_minutes() -> None:
     rig = Updated()
     rig.later(GATE_S - 1)
-    assert rig.judge()[0]
-    rig.later(2)
     rig.report(15)
+    assert rig.judge() == (True, "")
+    rig.later(2)
     rig.report(15, "s")
     assert rig.judge() == (False, "")

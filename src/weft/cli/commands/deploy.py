@@ -5,7 +5,6 @@ The same file twice changes nothing. The requests go to the URL that is printed.
 from __future__ import annotations
 
 import argparse
-import sys
 from typing import Final
 
 from weft.cli import connection, flags, render
@@ -53,6 +52,4 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _print_reason(reason: str) -> None:
-    """Print why replicas are not ready yet, for a person who waits."""
-    if sys.stderr.isatty():
-        render.print_message(f"waiting: {reason}")
+    render.print_message(f"waiting: {reason}")

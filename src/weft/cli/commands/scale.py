@@ -30,7 +30,7 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         render.print_json(found)
     else:
-        render.print_message(f"{found.service} has {args.replicas} replicas")
+        render.print_message(f"{found.service} has {args.replicas} replica{'s' * (most != 1)}")
     return 0
 
 

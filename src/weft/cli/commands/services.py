@@ -12,6 +12,7 @@ from weft.errors import InputError, UnknownName
 from weft.text import format_time
 
 if TYPE_CHECKING:
+    from weft.client import Client
     from weft.wire.views.services import RevisionView, ServiceView
 
 EXAMPLE: Final = """examples:
@@ -44,9 +45,14 @@ def run(args: argparse.Namespace) -> int:
 
     if args.history and not args.service:
         raise InputError("--history needs the name of a service", hint="weft services lists their names")
-    found = connection.ask_if_running(args.scheduler, lambda client: client.services(args.service), ServicesView)
-    if args.service and not found.services:
-        raise UnknownName("service", args.service[:80], [])
+
+    def ask(client: Client) -> ServicesView:
+        found = client.services(args.service)
+        if args.service and not found.services:
+            raise UnknownName("service", args.service[:80], [each.name for each in client.services().services])
+        return found
+
+    found = connection.ask_if_running(args.scheduler, ask, ServicesView)
     if args.json:
         render.print_json(found)
         return 0

@@ -58,7 +58,7 @@ def rollback_of(state: ServiceState, now: Seconds, errors: str = "") -> RolledBa
         return None
     cause = errors or f"it never got ready ({state.rollout.why})"
     why = f"version {state.service.version} was rolled back: {cause}"
-    return RolledBack(now, replace(good, version=state.service.version + 1), why)
+    return RolledBack(now, replace(good.service, version=state.service.version + 1), why)
 
 
 def drained_by(state: ServiceState) -> Seconds | None:

@@ -71,12 +71,12 @@ class ServiceState:
         times = "once" if rollout.failed_starts == 1 else f"{rollout.failed_starts} times"
         return f"version {self.service.version} failed to start {times}: {rollout.why}"
 
-    def last_good(self) -> Service | None:
+    def last_good(self) -> Revision | None:
         """Return the version to go back to: the last one that was ready once, was not rolled back and differs."""
-        for service, rollout in ((revision.service, revision.rollout) for revision in reversed(self.revisions)):
-            good = rollout.ready_at is not None and not rollout.rolled_back
-            if good and service.version not in self.rollout.versions:
-                return service
+        for revision in reversed(self.revisions):
+            good = revision.rollout.ready_at is not None and not revision.rollout.rolled_back
+            if good and revision.service.version not in self.rollout.versions:
+                return revision
         return None
 
     def moved_since(self, at: Seconds) -> list[Seconds]:

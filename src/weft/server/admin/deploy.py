@@ -95,14 +95,14 @@ def _rollback(known: ServiceState, request: ServiceChange, now: Seconds, who: Ca
     name, present = known.service.name, known.service
     if request.version in (present.version, *known.rollout.versions):
         raise Refused(f"{name} runs as in version {request.version} already: there is nothing to change")
-    earlier = {revision.service.version: revision.service for revision in known.revisions}
+    earlier = {revision.service.version: revision for revision in known.revisions}
     good = earlier.get(request.version) if request.version else known.last_good()
     if good is None:
         lacks = (
             f"version {request.version}" if request.version else "earlier version that was ready and not rolled back"
         )
         raise Refused(f"{name} has no {lacks}\n  weft services {name} --history lists its versions; --to N selects one")
-    return [Deployed(now, replace(good, version=present.version + 1), who.user, rollback=True)]
+    return [Deployed(now, replace(good.service, version=present.version + 1), who.user, rollback=True)]
 
 
 _VERBS: Final = {"undeploy": _undeploy, "scale": _scale, "rollback": _rollback}

@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import Final, NamedTuple
 
-from weft.core.state.services import ServiceState
+from weft.core.state.services import MAX_REVISIONS, ServiceState
 from weft.core.state.state import State
-from weft.model import Seconds, Service
+from weft.model import Seconds
 from weft.plugins import registry
 from weft.scaling.capacity import LearnedCapacity
 from weft.scaling.port import Autoscaler, Load, ScaleBounds, ScaleState, decide
@@ -17,6 +17,8 @@ from weft.wire.messages import LoadReport, ServiceLoad
 
 ROUTER_TIMEOUT_S: Final = 5.0
 """A router that reports nothing for this long does not count any more."""
+BUSY_S: Final = 3.0
+"""A service has traffic if it had a request within this time. Routers report each second."""
 MIN_RATE_S: Final = 0.5
 FULL_PART: Final = 0.95
 """The part of the time in which requests wait while a service is saturated."""
@@ -65,6 +67,7 @@ class _Counters:
 class _Scaling:
     """The autoscaler of one service, and the requests since its last decision."""
 
+    known: ServiceState
     scaler_name: str
     scaler: Autoscaler
     state: ScaleState
@@ -74,7 +77,9 @@ class _Scaling:
     decided_at: Seconds | None = None
     figures: Figures = NO_LOAD
     answers: dict[int, Answers] = field(default_factory=dict)
-    """The answers of the last two versions that had some."""
+    """The answers of the last versions that had some."""
+    busy_at: Seconds = -inf
+    """When a report last had new requests."""
 
     def count(self, load: ServiceLoad, before: _Counters) -> dict[str, Answers]:
         """Count the answers of replicas since the report before, for each version. Return the present counters."""
@@ -83,7 +88,7 @@ class _Scaling:
             now = counters[each.name] = Answers(each.answered, each.errors)
             total = self.answers.get(each.version, Answers())
             self.answers[each.version] = total.plus(now, before.replicas.get(each.name, Answers()))
-        self.answers = {version: self.answers[version] for version in sorted(self.answers)[-2:]}
+        self.answers = {version: self.answers[version] for version in sorted(self.answers)[-MAX_REVISIONS:]}
         return counters
 
     def learn(self, ready: int) -> None:
@@ -109,11 +114,10 @@ class Autoscaling:
         return found is not None and bool(found.routers)
 
     def judge(self, known: ServiceState, now: Seconds) -> tuple[bool, str]:
-        """Return whether the error gate still watches the present version, and why that must go back."""
-        found, version = self._services.get(known.service.name), known.service.version
-        answers = {} if found is None else found.answers
-        old = next((answers[each] for each in sorted(answers, reverse=True) if each < version), Answers())
-        return judge(known, old, answers.get(version, Answers()), now)
+        """Return whether the error gate waits for answers of the present version, and why that must go back."""
+        found = self._of(known)
+        watches, why = judge(known, found.answers, now)
+        return watches and now - found.busy_at <= BUSY_S, why
 
     def receive(self, router: str, report: LoadReport, state: State, now: Seconds) -> list[Resize]:
         """Count the requests of a report. Return a first replica for each service without one for which some wait."""
@@ -122,13 +126,15 @@ class Autoscaling:
             service = state.services.by_name.get(load.service)
             if service is None:
                 continue
-            found = self._of(service.service)
+            found = self._of(service)
             before = found.routers.get(router)
             if before is None:  # it may have counted for an earlier scheduler
                 before = _Counters(load.arrivals, load.answered, at=now, waiting_s=load.waiting_s)
             elif load.arrivals < before.arrivals or load.answered < before.answered:
                 before = _Counters()  # it has begun again
             found.arrivals += load.arrivals - before.arrivals
+            if load.arrivals > before.arrivals:
+                found.busy_at = now
             found.routers[router] = _next_counters(before, load, now, found.count(load, before))
             found.learn(len(service.ready()))
             if load.queued and not service.staying() and not service.undeployed:
@@ -142,20 +148,23 @@ class Autoscaling:
             del self._services[name]
         return [self._decide(each, now) for each in known.values() if not each.undeployed]
 
-    def _of(self, service: Service) -> _Scaling:
-        """Return the autoscaler of a service; a new one if its rule has changed."""
-        found, name = self._services.get(service.name), service.scale.scaler
-        if found is None or found.scaler_name != name:
-            scaler = registry.load_scaler(name)
-            new = _Scaling(name, scaler, ScaleState(scaler.begin()))
+    def _of(self, known: ServiceState) -> _Scaling:
+        """Return the autoscaler of a service; a new one if its rule has changed, or an earlier service had its name."""
+        name, rule = known.service.name, known.service.scale.scaler
+        found = self._services.get(name)
+        if found is not None and found.known is not known:
+            found = None
+        if found is None or found.scaler_name != rule:
+            scaler = registry.load_scaler(rule)
+            new = _Scaling(known, rule, scaler, ScaleState(scaler.begin()))
             if found is not None:
                 new.capacity, new.routers, new.answers = found.capacity, found.routers, found.answers
-            found = self._services[service.name] = new
+            found = self._services[name] = new
         return found
 
     def _decide(self, known: ServiceState, now: Seconds) -> Resize:
         service = known.service
-        found, staying = self._of(service), known.staying()
+        found, staying = self._of(known), known.staying()
         for router in [name for name, each in found.routers.items() if now - each.at > ROUTER_TIMEOUT_S]:
             del found.routers[router]
         elapsed_s = 1.0 if found.decided_at is None else max(now - found.decided_at, 0.001)

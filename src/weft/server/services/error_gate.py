@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from weft.core.state.services import ServiceState
@@ -43,10 +44,13 @@ def verdict(old: Answers, new: Answers, window_s: Seconds) -> str:
     return f"{new.share:.0%} of its {new.answered:.0f} answers were errors (5xx){before}"
 
 
-def judge(known: ServiceState, old: Answers, new: Answers, now: Seconds) -> tuple[bool, str]:
+def judge(known: ServiceState, answers: Mapping[int, Answers], now: Seconds) -> tuple[bool, str]:
     """Return whether the gate still watches the present version of a service, and why that must go back."""
-    rule, ready_at = known.service.update, known.rollout.ready_at
-    if ready_at is None or not (rule.error_gate and rule.rollback) or known.last_good() is None:
+    rule, ready_at, good = known.service.update, known.rollout.ready_at, known.last_good()
+    if ready_at is None or not (rule.error_gate and rule.rollback) or good is None:
         return False, ""
+    new = answers.get(known.service.version, Answers())
+    same = [answers[each] for each in (good.service.version, *good.rollout.versions) if each in answers]
+    old = Answers(sum(each.answered for each in same), sum(each.errors for each in same))
     why = verdict(old, new, now - ready_at)
     return bool(why) or (now - ready_at <= GATE_S and new.answered < MIN_ANSWERS), why

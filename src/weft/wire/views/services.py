@@ -74,7 +74,7 @@ class ServiceView(View):
     failed: bool = False
     """The present version failed to start so often that its requests are refused."""
     watched: bool = False
-    """The error gate may still roll the present version back."""
+    """Requests come, and the error gate waits for answers of the present version."""
     models: Sequence[str] = ()
     """The models by which OpenAI requests select it."""
     history: Sequence[RevisionView] = ()
