@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 from support.http_replica import Replica, replicas
 from support.router_client import Client, ask, in_loop, route, running_router, until
@@ -84,6 +85,20 @@ async def test_a_request_that_is_sent_again_waits_for_another_replica_than_the_o
         assert (await held).status == 200
         assert (await killed).status == 502
         assert [each.target for each in b.seen].count("/die") == 1
+
+
+@in_loop
+async def test_replicas_of_a_silent_node_are_probed_before_a_request_finds_out_that_they_hang() -> None:
+    async with replicas("a", "b") as (a, b), running_router(route("chat", a, b, health="/wait")) as (router, port):
+        b.gate.set()
+        both = route("chat", a, b, health="/wait")
+        silent = tuple(replace(each, silent=True) for each in both.replicas)
+        router.apply(RouteTable((replace(both, replicas=silent),)))
+        await until(lambda: health(router, a).is_out())
+        assert not health(router, b).is_out(), "it answers its probe"
+        assert {(await ask(port, "GET", "/chat/")).json()["replica"] for _ in range(8)} == {"b"}
+        a.gate.set()
+        await until(lambda: not health(router, a).is_out())
 
 
 @in_loop

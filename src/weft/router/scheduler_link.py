@@ -133,7 +133,12 @@ def read_table(table: m.RouteTable) -> RouteTable:
 def _service(route: m.ServiceRoute) -> ServiceRoute:
     replicas = tuple(
         ReplicaRoute(
-            each.name, parse_address(each.address), each.concurrency, draining=each.draining, version=each.version
+            each.name,
+            parse_address(each.address),
+            each.concurrency,
+            draining=each.draining,
+            version=each.version,
+            silent=each.silent,
         )
         for each in route.replicas
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from bisect import bisect_left
-from collections.abc import Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from weft.endpoints.addresses import Address
@@ -14,7 +14,7 @@ from weft.router.proxy.probe import answers
 from weft.router.rules.dispatch import Dispatcher, ReplicaLoad, ReplicaPlan
 from weft.router.rules.picking import Draw
 from weft.router.rules.refusals import service_failed
-from weft.router.settings import PROBE_PAUSE_S
+from weft.router.settings import CHECK_TIMEOUT_S, PROBE_PAUSE_S
 from weft.router.table import ServiceRoute
 
 if TYPE_CHECKING:
@@ -49,6 +49,8 @@ class RoutedService:
         self.seconds_sum = 0.0
         self.buckets = [0] * (len(BUCKETS_S) + 1)
         self.probes: dict[ReplicaLoad, asyncio.Task[None]] = {}
+        self._silent: set[str] = set()
+        """The replicas on nodes whose agents are silent."""
         self._starting = False
         self._waiting_s = 0.0
         self._waiting_since_s: float | None = None
@@ -74,6 +76,10 @@ class RoutedService:
             self._forget_if_done(load)
             if (probe := self.probes.pop(load, None)) is not None:
                 probe.cancel()
+        silent = {each.name for each in route.replicas if each.silent}
+        for name in silent - self._silent:
+            self._begin(self._check, self.dispatcher.replicas[name])
+        self._silent = silent
         for load in list(self.dispatcher.replicas.values()):
             if load.is_drained():
                 self._router.listener.on_drained(self.name, load.name)
@@ -113,8 +119,18 @@ class RoutedService:
         if replica.removed:
             return
         self.dispatcher.suspect(replica)
+        self._begin(self._probe, replica)
+
+    def _begin(self, probe: Callable[[ReplicaLoad], Coroutine[None, None, None]], replica: ReplicaLoad) -> None:
         if replica not in self.probes and not self._router.stopping:
-            self.probes[replica] = self._router.loop.create_task(self._probe(replica))
+            self.probes[replica] = self._router.loop.create_task(probe(replica))
+
+    async def _check(self, replica: ReplicaLoad) -> None:
+        """Take a replica out of the rotation that answers no more than the agent of its node."""
+        well = await answers(self.pools[replica].address, self.route.health, CHECK_TIMEOUT_S)
+        del self.probes[replica]
+        if not well or replica.health.suspect:
+            self.suspect(replica, replica.health.last_error if well else "its node is silent, and it answers no probe")
 
     async def _probe(self, replica: ReplicaLoad) -> None:
         address = self.pools[replica].address

@@ -46,6 +46,8 @@ REPLAY_BYTES: Final = 262_144
 """The largest body that is kept to be sent again."""
 PROBE_PAUSE_S: Final = 1.0
 """The time between two probes of a replica that failed."""
+CHECK_TIMEOUT_S: Final = 3.0
+"""A replica is suspect if the agent of its node is silent and it does not answer a probe within this time."""
 PATIENCE_S: Final = 1.0
 """A replica is suspect if a client that leaves has waited for this time without a byte of an answer."""
 IDLE_REPLICA_S: Final = 4.0

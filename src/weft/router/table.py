@@ -48,6 +48,8 @@ class ReplicaRoute:
     weight: float = 1.0
     draining: bool = False
     version: int = 1
+    silent: bool = False
+    """True while the agent of its node is silent."""
 
 
 @dataclass(frozen=True, slots=True)

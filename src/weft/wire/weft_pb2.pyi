@@ -1026,18 +1026,20 @@ class ServiceRoute(_message.Message):
     def __init__(self, name: _Optional[str] = ..., replicas: _Optional[_Iterable[_Union[ReplicaRoute, _Mapping]]] = ..., models: _Optional[_Iterable[str]] = ..., queue_s: _Optional[float] = ..., answer_s: _Optional[float] = ..., idle_s: _Optional[float] = ..., drain_s: _Optional[float] = ..., retry: _Optional[str] = ..., max_queue: _Optional[int] = ..., balance: _Optional[str] = ..., failed: _Optional[str] = ..., health: _Optional[str] = ...) -> None: ...
 
 class ReplicaRoute(_message.Message):
-    __slots__ = ("name", "address", "concurrency", "draining", "version")
+    __slots__ = ("name", "address", "concurrency", "draining", "version", "silent")
     NAME_FIELD_NUMBER: _ClassVar[int]
     ADDRESS_FIELD_NUMBER: _ClassVar[int]
     CONCURRENCY_FIELD_NUMBER: _ClassVar[int]
     DRAINING_FIELD_NUMBER: _ClassVar[int]
     VERSION_FIELD_NUMBER: _ClassVar[int]
+    SILENT_FIELD_NUMBER: _ClassVar[int]
     name: str
     address: str
     concurrency: int
     draining: bool
     version: int
-    def __init__(self, name: _Optional[str] = ..., address: _Optional[str] = ..., concurrency: _Optional[int] = ..., draining: _Optional[bool] = ..., version: _Optional[int] = ...) -> None: ...
+    silent: bool
+    def __init__(self, name: _Optional[str] = ..., address: _Optional[str] = ..., concurrency: _Optional[int] = ..., draining: _Optional[bool] = ..., version: _Optional[int] = ..., silent: _Optional[bool] = ...) -> None: ...
 
 class LoadReport(_message.Message):
     __slots__ = ("services", "drained", "router")

@@ -161,6 +161,8 @@ def cordoned(state: State, fact: Cordoned) -> bool:
         state.resources.close(host, closure, fact.why)
     if fact.why == Reason.NODE_UNREACHABLE:
         state.services.reach(fact.node, unreachable=True)
+    elif fact.why == Reason.NODE_SILENT:
+        state.services.touch()
     state.news = True
     return True
 
@@ -174,6 +176,8 @@ def uncordoned(state: State, fact: Uncordoned) -> bool:
         state.cleared[fact.node] = (*known, closure.detail)[-MAX_CLEARED:]
     elif fact.why == Reason.NODE_UNREACHABLE:
         state.services.reach(fact.node, unreachable=False)
+    elif fact.why == Reason.NODE_SILENT:
+        state.services.touch()
     host = state.resources.by_id[fact.node]
     if host.alive:
         state.resources.open(host, closure)
