@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
@@ -20,6 +21,9 @@ WRAPPER_FILE: Final = "scheduler.sh"
 MAX_SECTION_DEPTH: Final = 3
 """Depth to which the sections of an old config are read."""
 TEXT_KINDS: Final = ("text", "name", "path")
+MAX_SCRIPT_CHARS: Final = 1 << 20
+"""How much of an old script is read."""
+_VARIABLE: Final = r"(?m)^[ \t]*(?:export[ \t]+|readonly[ \t]+)?([A-Z][A-Z_]*)=([^\s;#]{0,200})"
 _RESOLVER: Final = yaml.resolver.Resolver()
 
 
@@ -51,6 +55,8 @@ def create_workspace(folder: str, *, force: bool = False) -> SetupSummary:
         raise InputError(f"{home} is not a folder")
     done = SetupSummary(home)
     given = _old_values(home / FILE, done) if force and (home / FILE).is_file() else {}
+    if force and (home / WRAPPER_FILE).is_file():
+        done.dropped += _variables(home / WRAPPER_FILE, given)
     name = str(given.pop("task_name", "")) or _task_name(home)
     home.mkdir(parents=True, exist_ok=True)
     _write(home / WRAPPER_FILE, templates.wrapper(), done, mode=0o755)
@@ -131,6 +137,16 @@ def _old_values(path: Path, done: SetupSummary) -> dict[str, Value]:
             done.dropped.append(f"{name}: {error.hint or error.what}")
     done.taken += [key.name for key in KEYS if key.name in found]
     return found
+
+
+def _variables(script: Path, given: Collection[str]) -> Iterator[str]:
+    """Yield the keys that an old script sets as variables of the shell, unless the old config gives them too."""
+    with open(script, encoding="utf-8", errors="replace") as file:
+        found = re.finditer(_VARIABLE, file.read(MAX_SCRIPT_CHARS))
+    settings = {match[1].lower(): match for match in found if match[1].lower() in BY_NAME}
+    for name, match in settings.items():
+        if name not in given:
+            yield f"{match[1]}={match[2]} of {script.name}: set {name} in {FILE}"
 
 
 def _unquoted(marked: YamlValue) -> YamlValue:

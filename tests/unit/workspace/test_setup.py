@@ -113,3 +113,14 @@ def test_an_old_config_that_is_no_yaml(tmp_path: Path) -> None:
     done = create_workspace(str(tmp_path), force=True)
     assert "all of scheduler_config.yml: not YAML" in done.dropped[0]
     assert read(tmp_path).whole("max_jobs_per_gpu") == 2
+
+
+def test_settings_in_an_old_script_are_named(tmp_path: Path) -> None:
+    script = '#!/bin/bash\nMAX_JOBS_PER_GPU=3\nexport PYTHON_ENV="/opt/py/bin/python"  # mine\nLOG_DIR=/logs\nOTHER=1\n'
+    (tmp_path / "scheduler.sh").write_text(script)
+    (tmp_path / "scheduler_config.yml").write_text("log_dir: /elsewhere\n")
+    assert create_workspace(str(tmp_path), force=True).dropped == [
+        "MAX_JOBS_PER_GPU=3 of scheduler.sh: set max_jobs_per_gpu in scheduler_config.yml",
+        'PYTHON_ENV="/opt/py/bin/python" of scheduler.sh: set python_env in scheduler_config.yml',
+    ]
+    assert not create_workspace(str(tmp_path), force=True).dropped
