@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shutil
 import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 
 from support.local_scheduler import is_alive, until
 from support.workspaces import Desk, Folder, desk, needs_tmux
+from weft.client.local_scheduler import end_scheduler
 
 pytestmark = needs_tmux
 
@@ -118,3 +120,25 @@ def change_boot(record: Path) -> None:
     for who in ("shim", "leader"):
         body[who][0] = "00000000-0000-0000-0000-000000000000"
     record.write_text(json.dumps(body))
+
+
+def watcher(at: Desk) -> int:
+    return int(at.tmux("display-message", "-p", "-t", "=exp_scheduler:", "#{pane_pid}"))
+
+
+def test_down_with_kill_leaves_no_session_and_no_watch(at: Desk) -> None:
+    begun(at)
+    watch = watcher(at)
+    at.site.weft("down", "--kill", "-y", check=True)
+    until(lambda: not is_alive(watch))
+    assert at.sessions() == []
+
+
+def test_a_watch_ends_when_the_state_is_removed(at: Desk) -> None:
+    begun(at)
+    watch = watcher(at)
+    with at.site.client() as client:
+        end_scheduler(client, kill="yes")
+    assert is_alive(watch), "it waits for the next scheduler"
+    shutil.rmtree(at.site.paths.state)
+    until(lambda: not is_alive(watch))

@@ -15,7 +15,9 @@ EXAMPLE: Final = """examples:
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--kill", action="store_true", help="also kill running jobs")
+    parser.add_argument(
+        "--kill", action="store_true", help="also kill running jobs, and close the tmux sessions of workspaces"
+    )
     parser.add_argument("-y", "--yes", action="store_true", help="do not ask for confirmation if jobs are running")
     render.add_arguments(parser)
 
@@ -38,6 +40,11 @@ def run(args: argparse.Namespace) -> int:
             render.print_message("aborted; nothing was stopped")
             return 1
         answer = end_scheduler(client, **({"kill": "yes"} if args.kill else {}))
+    if args.kill:
+        from weft.workspace.sessions.backends import Tmux
+        from weft.workspace.sessions.display import close_sessions
+
+        close_sessions(user_paths().state, Tmux())
     if args.json:
         render.print_json({"schema": 1, "pid": answer.pid, "running": answer.running})
     elif answer.running and not args.kill:

@@ -22,7 +22,7 @@ from weft.workspace.config import Config
 from weft.workspace.locks import tasks_locked, try_lock
 from weft.workspace.sessions.backends import sessions_of
 from weft.workspace.sessions.display import SessionDisplay
-from weft.workspace.sessions.fact_feed import FactFeed, connect
+from weft.workspace.sessions.fact_feed import FactFeed, StateRemoved, connect
 from weft.workspace.status import WorkspaceView, is_busy, status
 
 REDRAW_S: Final = 5.0
@@ -55,7 +55,7 @@ class Watch:
             self._feed.open()
             while not self._is_finished(lock):
                 self._wait()
-        except KeyboardInterrupt:
+        except (KeyboardInterrupt, StateRemoved):
             return 0
         finally:
             if self._client is not None:

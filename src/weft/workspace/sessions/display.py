@@ -13,7 +13,7 @@ from weft.engines.process.shim import run_files
 from weft.wire.views.jobs import JobDetailView
 from weft.workspace.config import Config
 from weft.workspace.sessions.backends import Sessions, session_name
-from weft.workspace.sessions.tags import Tag, tag_of
+from weft.workspace.sessions.tags import NO_VALUE, Tag, state_id, tag_of
 from weft.workspace.tasks import NAME_PARAM
 
 MAX_LOG_LINES: Final = "5000"
@@ -170,6 +170,14 @@ class SessionDisplay:
     def _scheduler_names(self) -> list[str]:
         base = self._config.scheduler_session
         return [session_name(base), session_name(base, f"_{self._own.workspace[:6]}")]
+
+
+def close_sessions(state: Path, sessions: Sessions) -> None:
+    """Close the sessions of all workspaces of a scheduler. Their schedulers' come first: they would open others."""
+    tags = [(session.name, Tag.parse(session.tag)) for session in sessions.all()]
+    mine = [(name, tag) for name, tag in tags if tag is not None and tag.state == state_id(state)]
+    for name, _ in sorted(mine, key=lambda each: each[1].job != NO_VALUE):
+        sessions.close(name)
 
 
 def viewer_command(folder: str, title: str) -> list[str]:

@@ -9,10 +9,14 @@ from typing import Any, Final, NamedTuple
 
 from weft.client import Client
 from weft.endpoints.paths import Paths
-from weft.errors import WeftError
+from weft.errors import Refused, WeftError
 
 RECONNECT_S: Final = 0.2
 POLL_S: Final = 1.0
+
+
+class StateRemoved(Refused):
+    """The state of the scheduler is gone: it does not come back."""
 
 
 class Update(NamedTuple):
@@ -61,10 +65,15 @@ class FactFeed:
 
 
 def connect(here: Paths) -> Client:
-    """Return a client of the scheduler. Restart it if it died; if a user ended it, wait until it is back."""
+    """Return a client of the scheduler. Restart it if it died; if a user ended it, wait until it is back.
+
+    Raise StateRemoved if its state is removed meanwhile.
+    """
     while not here.answers():
         if here.has_died():
             Client(here).close()
+        elif not here.has_state():
+            raise StateRemoved(f"{here.state} was removed")
         else:
             time.sleep(POLL_S)
     return Client(here, start=False)
