@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from support.local_scheduler import until
-from support.loopback_namespace import needed, nowhere_else
+from support.loopback_namespace import need_torch, needed, nowhere_else
 
 ROOT = Path(__file__).resolve().parents[2]
 HOME = "/run/home"
@@ -57,6 +57,7 @@ class FreshMachine:
 
 @pytest.fixture(params=["root", "nobody"])
 def machine(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[FreshMachine]:
+    need_torch()  # `make submit` trains
     needed("root", os.geteuid() == 0, "empty system folders take a mount namespace")
     with nowhere_else("/var/lib", "/run") as inside:
         yield FreshMachine(inside, request.param, tmp_path)

@@ -42,16 +42,38 @@ def here() -> Iterator[Site]:
         yield made
 
 
-def test_commands_find_the_scheduler_whatever_their_runtime_folder(here: Site) -> None:
-    """cron, sudo and ssh have no XDG_RUNTIME_DIR."""
-    bare = {**{name: here.env[name] for name in here.env if name != "XDG_RUNTIME_DIR"}, "TMPDIR": str(here.root)}
-    other = Site(here.root, bare, here.started)
-    for first, second in ((here, other), (other, here)):
-        job = first.weft("submit", "--quiet", "--hold", "--", "true", check=True).stdout.strip()
-        assert second.weft("show", job, check=True).stdout
-        second.weft("cancel", "-y", job, check=True)
-        first.weft("down", check=True)
-        shutil.rmtree(here.root / "r", ignore_errors=True)  # as after a logout: the next one begins elsewhere
+SYSTEM_PATH = "/usr/sbin:/usr/bin:/sbin:/bin"
+LOGINS = {
+    "cron": {"LOGNAME": "ann", "SHELL": "/bin/sh", "PATH": "/usr/bin:/bin"},
+    "sudo": {"LOGNAME": "ann", "USER": "ann", "SUDO_USER": "bob", "SUDO_UID": "1001", "PATH": SYSTEM_PATH},
+    "ssh": {
+        "LOGNAME": "ann",
+        "USER": "ann",
+        "SSH_CONNECTION": "::1 1 ::1 22",
+        "PATH": SYSTEM_PATH,
+        "XDG_RUNTIME_DIR": "r2",
+    },
+}
+
+
+@pytest.mark.parametrize("login", LOGINS)
+def test_commands_find_the_scheduler_whatever_their_login(login: str, tmp_path: Path) -> None:
+    """cron and sudo have no XDG_RUNTIME_DIR, and that of ssh may be another."""
+    own = {"HOME": str(tmp_path), "TMPDIR": str(tmp_path)}
+    shell = Site(tmp_path, {**own, "PATH": SYSTEM_PATH, "XDG_RUNTIME_DIR": f"{tmp_path}/r1"})
+    given = {
+        name: f"{tmp_path}/{value}" if name == "XDG_RUNTIME_DIR" else value for name, value in LOGINS[login].items()
+    }
+    other = Site(tmp_path, {**own, **given}, shell.started)
+    try:
+        for first, second in ((shell, other), (other, shell)):
+            job = first.weft("submit", "--quiet", "--hold", "--", "true", check=True).stdout.strip()
+            assert second.weft("show", job, check=True).stdout
+            second.weft("cancel", "-y", job, check=True)
+            first.weft("down", check=True)
+            shutil.rmtree(tmp_path / "r1", ignore_errors=True)  # as after a logout: the next one begins elsewhere
+    finally:
+        shell.close()
 
 
 def test_what_comes_after_a_later_task_of_the_same_file_waits_for_it(here: Site) -> None:
