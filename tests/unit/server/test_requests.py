@@ -284,7 +284,28 @@ def test_a_file_holds_a_whole_batch() -> None:
     opened = OpenBatch(found, Path("none"))
     opened.skip({"1", "3", "2_0", "2_3"})
     assert opened.left == 6
-    assert [job.id for job, _ in opened.next_slice(100)] == [f"2_{at}" for at in range(4, 10)]
+    assert [job.id for job, _ in opened.next_slice()] == [f"2_{at}" for at in range(4, 10)]
+
+
+def test_few_large_jobs_are_journalled_at_a_time(tmp_path: Path) -> None:
+    """Each task of an array is journalled with its whole environment."""
+    large = [Variable(name=f"v{number}", value="x" * 1000) for number in range(1000)]
+
+    async def test(controller: Controller) -> None:
+        counts: list[int] = []
+        controller.loop.on_facts.append(lambda events, _: counts.append(len(events)))
+        await controller.requests.submit(array(last=19, env=large), ANN)
+        change = ChangeRequest(verb="set", jobs=["1"], settings=[Variable(name="priority", value="2")])
+        assert len((await controller.requests.change(change, ANN)).ids) == 20
+        assert sum(counts) == 40
+        assert max(counts) <= 4
+        with pytest.raises(InputError, match="the jobs come to 965 MB in all"):
+            await controller.requests.submit(array("other", last=999, env=large), ANN)
+        change.settings.append(Variable(name="comment", value="x" * 30_000_000))
+        with pytest.raises(InputError, match="the jobs come to 572 MB in all"):
+            await controller.requests.change(change, ANN)
+
+    served(tmp_path, test)
 
 
 def test_a_setting_of_a_large_array_is_changed_in_slices(tmp_path: Path) -> None:

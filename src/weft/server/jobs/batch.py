@@ -7,16 +7,21 @@ from __future__ import annotations
 
 import json
 from collections.abc import Container, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from weft.errors import JournalError
 from weft.inputs.quantities import parse_array
 from weft.journal.codec import decode_line, encode_line
 from weft.model import Job, JobId, Submitted, Task
 from weft.server.process.slices import Steps
+
+SLICE_JOBS: Final = 100
+"""The most jobs that one request submits or changes in one turn of the loop."""
+SLICE_BYTES: Final = 4 << 20
+"""The most bytes of jobs, about, that one request has journalled in one turn of the loop. One job may have more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +32,8 @@ class JobTemplate:
     array: str = ""
     hold: bool = False
     count: int = 1
+    size: int = field(default=0, compare=False)
+    """The bytes of each of its jobs in the journal, about."""
 
     def jobs(self) -> Iterator[Job]:
         if not self.array:
@@ -99,6 +106,8 @@ class OpenBatch:
         self.left = batch.count
         """Jobs that are still to be journalled."""
         self._numbers = {template.job.id for template in batch.templates}
+        largest = max(template.size for template in batch.templates)
+        self._step = max(1, min(SLICE_JOBS, SLICE_BYTES // max(1, largest)))
         self._rest = batch.jobs()
         self._slice: list[tuple[Job, bool]] = []
 
@@ -111,9 +120,9 @@ class OpenBatch:
         self.left = self.batch.count - done
         self._rest = islice(self.batch.jobs(), done, None)
 
-    def next_slice(self, jobs: int) -> list[tuple[Job, bool]]:
+    def next_slice(self) -> list[tuple[Job, bool]]:
         """Return the next jobs, which are not `left` any more."""
-        self._slice = self._slice or list(islice(self._rest, jobs))
+        self._slice = self._slice or list(islice(self._rest, self._step))
         self.left -= len(self._slice)
         return self._slice
 
@@ -132,13 +141,14 @@ def decode_batch(content: bytes) -> Batch:
         head, *lines = content.decode().splitlines()
         found = json.loads(head)
         env = tuple((name, value) for name, value in found["env"])
-        templates = [_template(json.loads(line), env) for line in lines]
+        env_bytes = len(json.dumps(found["env"]))
+        templates = [_template(json.loads(line), env, env_bytes) for line in lines]
         return Batch(found["user"], found["key"], templates, found["order"])
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise JournalError(f"not a batch of jobs: {error}") from None
 
 
-def _template(line: Any, env: tuple[tuple[str, str], ...]) -> JobTemplate:
+def _template(line: Any, env: tuple[tuple[str, str], ...], env_bytes: int) -> JobTemplate:
     array, hold, shared, text = line
     fact = decode_line(text)
     if not isinstance(fact, Submitted):
@@ -146,4 +156,5 @@ def _template(line: Any, env: tuple[tuple[str, str], ...]) -> JobTemplate:
     job = fact.job
     if shared:
         job = replace(job, task=replace(job.task or Task(), env=env))
-    return JobTemplate(job, array, hold, len(parse_array(array)[0]) if array else 1)
+    size = len(text) + (env_bytes if shared else 0)
+    return JobTemplate(job, array, hold, len(parse_array(array)[0]) if array else 1, size)

@@ -32,6 +32,8 @@ MAX_LINKS: Final = 1_000_000
 """Dependencies in one request, each as often as it is named. An array counts as one job to depend on."""
 MAX_JOB_BYTES: Final = 6 << 20
 """The limit for the command, params and environment of a job together. Linux starts no program with more."""
+MAX_TOTAL_BYTES: Final = 512 << 20
+"""The limit for all jobs of a request together, about: each task of an array counts."""
 MAX_REFS: Final = 10_000
 """Different references in one request to jobs outside it."""
 LINKS_HINT: Final = "name an array by its number: it counts as one; or put one job in between"
@@ -73,7 +75,7 @@ class JobBuilder:
         env = pairs(request.env)
         env_bytes = sum(each.ByteSize() for each in request.env)
         check_env(env)
-        count = 0
+        count = total = 0
         for at, spec in enumerate(request.jobs):
             try:
                 if spec.team:
@@ -82,8 +84,10 @@ class JobBuilder:
             except InputError as error:
                 raise error.at(index=at) from None
             count += made[-1].count
+            total += made[-1].count * made[-1].size
             if count > MAX_JOBS:
                 raise InputError(f"more than {MAX_JOBS:,} jobs at once", hint="submit them in several requests")
+            check_total(total)
             yield
         order = yield from self._link(request, made, resolve)
         return Batch(user, request.key, made, order)
@@ -95,7 +99,7 @@ class JobBuilder:
         _check_size(size)
         job = self._job(spec, request, job_id, user, env)
         if size + env_bytes > MAX_JOB_BYTES:  # no less than its exact size, which takes longer to count
-            _check_size(_size(job))
+            _check_size(size_of(job))
         if spec.env:
             check_env(pairs(spec.env))
         self._check(job)
@@ -103,11 +107,11 @@ class JobBuilder:
             what = f"there is no snapshot {spec.snapshot}"
             raise InputError(what, hint="submit the job again with --snapshot", key="snapshot")
         count = len(parse_array(spec.array)[0]) if spec.array else 1
-        return JobTemplate(job, spec.array, spec.hold, count)
+        return JobTemplate(job, spec.array, spec.hold, count, size + env_bytes)
 
     def check(self, job: Job) -> None:
         """Raise if the job cannot be accepted."""
-        _check_size(_size(job))
+        _check_size(size_of(job))
         check_env(job.task.env if job.task is not None else ())
         self._rules.begin()
         self._check(job)
@@ -310,7 +314,16 @@ def _check_size(size: int) -> None:
         )
 
 
-def _size(job: Job) -> int:
+def check_total(size: int) -> None:
+    """Raise if the jobs of a request come to too many bytes: the journal holds each of them in full."""
+    if size > MAX_TOTAL_BYTES:
+        raise InputError(
+            f"the jobs come to {size >> 20:,} MB in all; at most {MAX_TOTAL_BYTES >> 20:,} MB are accepted at once",
+            hint="put large values into a file, pass fewer variables, or submit fewer jobs at once",
+        )
+
+
+def size_of(job: Job) -> int:
     """Return the size in bytes. A character has up to four, so small texts are not encoded to count them."""
     env = job.task.env if job.task is not None else ()
     texts = [*job.command, *chain.from_iterable(job.params), *chain.from_iterable(env)]

@@ -22,7 +22,8 @@ from weft.inputs.atomic import write_atomic
 from weft.inputs.quantities import parse_array
 from weft.model import Event, JobId, Seconds
 from weft.server.auth.identity import Caller
-from weft.server.jobs.batch import OpenBatch, decode_batch
+from weft.server.jobs.batch import SLICE_BYTES, SLICE_JOBS, OpenBatch, decode_batch
+from weft.server.jobs.builder import check_total, size_of
 from weft.server.jobs.commands import JobCommands
 from weft.server.loop import RETRY_S, Loop
 from weft.server.process.cpu_shares import metered, pause_payer, payer
@@ -30,8 +31,8 @@ from weft.server.process.slices import Steps, free, in_slices
 from weft.server.shared_files import SharedFiles
 from weft.wire.messages import ChangeReply, ChangeRequest, SubmitReply, SubmitRequest
 
-SLICE_JOBS: Final = 100
-"""The most jobs that one request submits or changes in one turn of the loop."""
+REWRITES: Final = frozenset({"edit", "set", "restart", "restart-in-place"})
+"""The verbs that journal each job in full."""
 SUFFIX: Final = ".batch"
 log = logging.getLogger(__name__)
 
@@ -145,7 +146,7 @@ class JobRequests:
         """Journal the rest of a batch, slice by slice. With `gives_up`, raise if the very first slice fails."""
 
         def accept(now: Seconds) -> tuple[list[Event], None]:
-            return self._commands().accept(opened.next_slice(SLICE_JOBS), now), None
+            return self._commands().accept(opened.next_slice(), now), None
 
         while opened.left:
             await pause_payer()
@@ -199,11 +200,25 @@ class JobRequests:
     async def change(self, request: ChangeRequest, who: Caller) -> ChangeReply:
         """Change jobs. A request for many of them is no transaction: a server that dies leaves some unchanged."""
         ids = await in_slices(self._commands().select(request, who))
-        reply: ChangeReply = await self._change_some(ids[:SLICE_JOBS], request)
-        for at in range(SLICE_JOBS, len(ids), SLICE_JOBS):
+        if request.verb in REWRITES:
+            check_total(len(ids) * (request.spec.ByteSize() + sum(each.ByteSize() for each in request.settings)))
+        some = self._slice(ids, request.verb)
+        reply, done = await self._change_some(some, request), len(some)
+        while done < len(ids):
             await pause_payer()
-            reply.MergeFrom(await self._change_some(ids[at : at + SLICE_JOBS], request))
+            some = self._slice(ids[done : done + SLICE_JOBS], request.verb)
+            reply.MergeFrom(await self._change_some(some, request))
+            done += len(some)
         return reply
+
+    def _slice(self, ids: Sequence[JobId], verb: str) -> Sequence[JobId]:
+        """Return the first of these jobs, to change in one turn of the loop."""
+        jobs, size = self._loop.scheduler.state.jobs, 0
+        for count, each in enumerate(ids[:SLICE_JOBS] if verb in REWRITES else ()):
+            size += size_of(jobs[each].job) if each in jobs else 0
+            if size > SLICE_BYTES:
+                return ids[: max(1, count)]
+        return ids[:SLICE_JOBS]
 
     async def _change_some(self, ids: Sequence[JobId], request: ChangeRequest) -> ChangeReply:
         reply: ChangeReply = await self._loop.call(lambda now: self._commands().change_some(ids, request, now))
@@ -214,13 +229,16 @@ class JobRequests:
 
 
 def is_large(request: SubmitRequest) -> bool:
-    """Return whether a request has too many jobs, or references to jobs, for one turn of the loop."""
-    count = len(request.jobs)
+    """Return whether a request has too many jobs, bytes of jobs, or references to jobs, for one turn of the loop."""
+    count, env_bytes = len(request.jobs), sum(each.ByteSize() for each in request.env)
+    total = 0
     for spec in request.jobs if count <= SLICE_JOBS else ():
-        count += len(spec.after)
+        tasks = 1
         if spec.array:
             with suppress(InputError):  # it is refused later
-                count += len(parse_array(spec.array)[0]) - 1
-        if count > SLICE_JOBS:
-            break
+                tasks = len(parse_array(spec.array)[0])
+        count += len(spec.after) + tasks - 1
+        total += tasks * (spec.ByteSize() + env_bytes)
+        if count > SLICE_JOBS or total > SLICE_BYTES:
+            return True
     return count > SLICE_JOBS
