@@ -22,7 +22,7 @@ MAX_SECTION_DEPTH: Final = 3
 """Depth to which the sections of an old config are read."""
 TEXT_KINDS: Final = ("text", "name", "path")
 MAX_SCRIPT_CHARS: Final = 1 << 20
-"""How much of an old script is read."""
+"""The part of an old script that is read."""
 _VARIABLE: Final = r"(?m)^[ \t]*(?:export[ \t]+|readonly[ \t]+)?([A-Z][A-Z_]*)=([^\s;#]{0,200})"
 _RESOLVER: Final = yaml.resolver.Resolver()
 
