@@ -200,6 +200,51 @@ def test_jobs_that_never_end_are_a_failure_after_all_is_printed(capsys: Capture,
     assert "jobs\t3\nfinished\t0\n" in capsys.readouterr().out
 
 
+DRIFTS = """
+from dataclasses import dataclass
+from weft.core.ports import Policy
+
+@dataclass(frozen=True)
+class Drifts(Policy):
+    def key(self, job, now):
+        return job.remaining(now) - (now - job.submitted_at) / 10
+
+@dataclass(frozen=True)
+class Ages(Policy):
+    preempts = backfill = True
+
+    def key(self, job, now):
+        return job.remaining(now) + job.submitted_at / 10
+
+    def slope(self, job):
+        return -job.rate
+"""
+
+
+def test_a_key_that_changes_while_a_job_waits_is_found(capsys: Capture, here: Path) -> None:
+    (here / "own.py").write_text(DRIFTS)
+    assert main([*SIM, "--policy", "own.py:Drifts", "--check-keys"]) == 1
+    err = capsys.readouterr().err
+    assert re.search(
+        r"policy Drifts has a key that changes while a job waits: job \d+ has waited since .* its key", err
+    )
+    assert f"({here}/own.py:7)" in err
+    assert main([*SIM, "--policy", "own.py:Ages", "--check-keys"]) == 0
+    assert main([*SIM, "--policy", "own.py:Drifts"]) == 0
+
+
+def test_gpu_models_without_speeds_say_so(capsys: Capture, here: Path) -> None:
+    (here / "mixed.yaml").write_text(
+        "nodes:\n- {count: 2, gpus: 8, gpu_model: V100}\n- {count: 2, gpus: 8, gpu_model: K80}\n"
+    )
+    words = "the cluster mixes GPU models (K80, V100), whose speeds are not known: a job takes as long on each"
+    for command in (["sim", "demo"], ["compare", "demo", "--policies", "fifo,srsf"]):
+        assert main([*command, "--cluster", "mixed.yaml"]) == 0
+        assert capsys.readouterr().err.count(words) == 1
+        assert main([*command, "--cluster", "4x8"]) == 0
+        assert "mixes" not in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("when", [[], ["--at", "6000"]], ids=["as submitted", "later"])
 def test_explain(capsys: Capture, when: list[str]) -> None:
     pytest.importorskip("weft.core.explain")

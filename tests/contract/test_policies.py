@@ -14,7 +14,7 @@ from weft.core.scheduler import Scheduler
 from weft.core.state.apply.snapshots import snapshot as summed_up
 from weft.model import Exited, Wake
 from weft.plugins import registry
-from weft.sim.simulation import prepare
+from weft.sim.simulation import Setting, prepare, simulate
 from weft.sim.traces.generator import GANG_MIX, generate, small
 
 NODES = grid(4, 8)
@@ -45,6 +45,12 @@ def test_finishes_every_job(policy: str, model: Model) -> None:
     assert [job.id for job in state.jobs.values() if job.status != "done"] == []
     assert len(state.jobs) == 200
     assert not state.active
+
+
+@both_models
+@every_policy
+def test_the_key_of_a_waiting_job_stands_still(policy: str, model: Model) -> None:
+    simulate(Setting(NODES, small().jobs[:80], policy, model=model, check_keys=True))
 
 
 @both_models

@@ -137,6 +137,7 @@ def load_workload(
     if infeasible:
         warn(f"left out {len(infeasible):,} of {len(trace.jobs):,} jobs\n{_list_by_reason(infeasible)}")
     _warn_of_unknown_users(policies, jobs, warn)
+    _warn_of_unknown_speeds(nodes, warn)
     skipped = [each.job.id for each, _ in infeasible]
     return LoadedWorkload(workload, trace.name, nodes, _with_teams(jobs, teams, warn), skipped, services, teams)
 
@@ -202,6 +203,13 @@ def shorten(names: Sequence[str]) -> str:
     """Return the first names, joined by commas, and how many more there are."""
     more = len(names) - MAX_LISTED
     return ", ".join(names[:MAX_LISTED]) + (f" and {more:,} more" if more > 0 else "")
+
+
+def _warn_of_unknown_speeds(nodes: Sequence[Node], warn: Warn) -> None:
+    models = sorted({gpu.model or "unnamed" for node in nodes for gpu in node.gpus})
+    if len(models) > 1:
+        names = ", ".join(models)
+        warn(f"the cluster mixes GPU models ({names}), whose speeds are not known: a job takes as long on each")
 
 
 def _warn_of_unknown_users(policies: Sequence[str], jobs: Sequence[TraceJob], warn: Warn) -> None:

@@ -298,6 +298,15 @@ class Scheduler:
         """Return whether the living nodes could not hold the job even if empty. Such a job blocks no other."""
         return self._cache.impossible(job.shape, self.placement)
 
+    def check_keys(self) -> None:
+        """Raise a `PlanError` if the key of a waiting job changed while it waited. Call it between two steps."""
+        if self.order.remembers and self.policy.epoch(self.memo) != self._epoch:
+            return  # the next step asks for all keys again
+        for job, known, key in self.order.drifted(self.state):
+            waits = f"job {job.id} has waited since {job.waiting_since:g} s with the key {known:g}"
+            what = f"has a key that changes while a job waits: {waits}, and at {self.state.now:g} s its key is {key:g}"
+            raise PlanError(blame(self.policy, what, "key_from" if self.order.remembers else "key"))
+
     def plan_at_once(self) -> None:
         """Plan with the next event, however recent the last plan was."""
         self.state.planned_at = float("-inf")

@@ -48,7 +48,11 @@ class Setting:
     """None: the default of the policy."""
     model: Model = "real"
     checkpoint_interval_s: float = CHECKPOINT_INTERVAL_S
+    interval_s: float | None = None
+    """The least time between two plans; None: as the policy asks, and in Muri's model at every event."""
     resort: bool = False
+    check_keys: bool = False
+    """Check after each instant that no key of a waiting job has changed: it takes time for each waiting job."""
     seed: int = 0
     """The seed of all random draws; each kind of uncertainty has a separate stream."""
     uncertainty: Uncertainty = CERTAIN
@@ -99,6 +103,8 @@ def simulate(setting: Setting, *, until: Seconds = float("inf"), progress: Progr
             if watch is not None and events and events[0].at > scheduler.state.now:
                 watch.observe(scheduler, events[0].at)
             facts += advance(scheduler, engine, events)
+            if setting.check_keys:
+                scheduler.check_keys()
             if progress is not None:
                 progress(len(scheduler.state.ended))
         journal = MemoryJournal(*facts)
@@ -139,7 +145,8 @@ def prepare(
     policy, muri = _policy(setting), setting.model == "muri"
     placement = registry.load_placement(placement_of(setting))
     with attribute_errors(policy, placement):
-        scheduler = Scheduler(policy, placement, repack=muri, resort=setting.resort, interval_s=0.0 if muri else None)
+        interval_s = 0.0 if muri and setting.interval_s is None else setting.interval_s
+        scheduler = Scheduler(policy, placement, repack=muri, resort=setting.resort, interval_s=interval_s)
     return scheduler, _engine(setting, policy, scheduler.state, faults or _faults(setting), crashes)
 
 

@@ -4,28 +4,33 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
 from weft.compare.trial import measure
 from weft.inputs.atomic import write_atomic
 from weft.sim.simulation import Model, Setting
-from weft.testbed.matrix import Cell, weaves, with_order
+from weft.testbed.matrix import Cell, with_order
+from weft.testbed.scaling import scale_interval
 from weft.testbed.workload import CellWorkload
 
 FILE: Final = "simulated.json"
 
 
 def model_of(cell: Cell) -> Model:
-    """Return the cost model to compare with: Muri's, except for weaves that take turns in another way."""
-    if weaves(cell.policy) and (cell.order, cell.contention) != ("slots", "muri"):
-        return "real"
-    return "muri"
+    """Return the cost model to compare with: the realistic one, except where the cell follows Muri's rules."""
+    return "muri" if (cell.order, cell.contention) == ("slots", "muri") else "real"
 
 
 def simulate_cell(cell: Cell, workload: CellWorkload) -> dict[str, Any]:
-    found = measure(Setting(workload.nodes, workload.jobs, with_order(cell, cell.policy), model=model_of(cell)))
-    return {"model": model_of(cell), **found.values}
+    """Simulate a cell. By the realistic model it has the rounds of the cell, and loses no work in a stop: the jobs of a
+    testbed save then. Muri's rules have no rounds."""
+    setting = Setting(workload.nodes, workload.jobs, with_order(cell, cell.policy), model=model_of(cell))
+    if setting.model == "real":
+        rounds_s = scale_interval(cell.interval_s, cell.speed) * cell.speed
+        setting = replace(setting, interval_s=rounds_s or None, checkpoint_interval_s=0.0)
+    return {"model": setting.model, **measure(setting).values}
 
 
 def simulated_figures(folder: Path, cell: Cell, workload: CellWorkload) -> Mapping[str, Any]:

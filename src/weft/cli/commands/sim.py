@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 from typing import TYPE_CHECKING, Final
 
 from weft.cli import flags, render, tables, workload_flags
@@ -56,6 +57,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="with --explain: the time in seconds (default: when the job is submitted; of a service, the last request)",
     )
     parser.add_argument(
+        "--check-keys", action="store_true", help="fail if the policy's key of a job changes while the job waits"
+    )
+    parser.add_argument(
         "--watch",
         metavar="SPEED",
         nargs="?",
@@ -89,7 +93,7 @@ def run(args: argparse.Namespace) -> int:
     work = load_workload(workload_flags.workload(args), [args.policy], warn=render.print_message)
     if args.explain is not None:
         return _explain(args, work)
-    setting = work.setting(args.policy)
+    setting = dataclasses.replace(work.setting(args.policy), check_keys=args.check_keys)
     with render.ProgressMeter(args.policy, len(setting.jobs)) as meter:
         measured = measure(setting, meter.tick if meter.on else None)
     _warn_of_lost_jobs(args.policy, measured.record)

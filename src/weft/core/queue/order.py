@@ -219,6 +219,12 @@ class Order:
         """Return whether a run makes no progress yet, so that its expected end moves with the clock."""
         return self._ends is not None and self._ends.has_loading
 
+    def drifted(self, state: State) -> Iterator[tuple[JobState, float, float]]:
+        """Yield the waiting jobs whose key is not the one they are sorted by, with both keys."""
+        for known, _, job in merge(*self.waiting.values()):
+            if job.id not in state.touched and abs((key := self.key(job, state.now)) - known) > KEY_ROUNDING:
+                yield job, known, key
+
     def entry_of(self, job: JobState) -> Entry:
         """Return the entry of a waiting job."""
         assert job.place is not None
