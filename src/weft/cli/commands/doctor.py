@@ -100,7 +100,7 @@ def _would_be(here: Paths, found: DoctorView, problems: list[str]) -> DoctorView
 
     try:
         settings = load(here.state)
-        found = replace_fields(found, policy=settings.policy, idle_s=settings.idle_s)
+        found = replace_fields(found, policy=settings.policy, idle_s=settings.idle_s, min_run_s=settings.min_run_s)
         if shared := shared_folder(settings.shared):
             found = replace_fields(found, shared=shared)
             check_folder(shared)

@@ -282,6 +282,7 @@ async def _doctor(request: AdminRequest) -> SchedulerView:
         enforced=list(ENFORCED),
         advisory=list(ADVISORY),
         idle_s=controller.settings.idle_s,
+        min_run_s=controller.settings.min_run_s,
         pools=pool_problems(controller.pools) if state.pools.by_name else None,
         node_problems=summary.problems,
     )

@@ -89,6 +89,8 @@ class SchedulerView(Answer):
     enforced: Sequence[str] = ()
     advisory: Sequence[str] = ()
     idle_s: float = 0.0
+    min_run_s: float = 0.0
+    """Seconds that a run lasts before it can be preempted."""
     pools: Sequence[str] | None = None
     """Problems of pools: paused after failures, or not reachable; None: there are no pools."""
     database: Sequence[str] | None = None
@@ -106,7 +108,7 @@ class DoctorView(Answer):
         for name in (
             "versions", "policy", "paused_for", "node", "nodes", "gpus", "gpus_from", "driver", "cpus", "ram_mb",
             "limits", "shared", "shared_problem", "lease_s", "beat_s", "recovered", "journal", "jobs", "enforced",
-            "advisory", "idle_s", "pools", "database", "node_problems",
+            "advisory", "idle_s", "min_run_s", "pools", "database", "node_problems",
         )
     }  # fmt: skip
 
@@ -140,6 +142,7 @@ class DoctorView(Answer):
     enforced: Sequence[str] | None = None
     advisory: Sequence[str] | None = None
     idle_s: float | None = None
+    min_run_s: float | None = None
     pools: Sequence[str] | None = None
     database: Sequence[str] | None = None
     node_problems: Sequence[str] | None = None
