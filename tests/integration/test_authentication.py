@@ -22,6 +22,7 @@ from weft.endpoints.credentials import Credentials, open_channel, version_metada
 from weft.server.auth import certificates
 from weft.server.auth.identity import Role
 from weft.server.auth.tokens import Tokens
+from weft.server.process.cpu_shares import MAX_STREAMS
 from weft.wire import messages as m
 from weft.wire.service import MAX_MESSAGE_BYTES, PREFIX, call
 
@@ -357,3 +358,26 @@ def test_on_loopback_it_needs_a_token_but_no_certificate() -> None:
         assert own.ca() is None
         assert asked(own, own.owner()) is not None
         assert refused(own, Credentials("weft.0123456789ab.abc"))[0] == Status.UNAUTHENTICATED
+
+
+def test_a_user_has_a_limited_number_of_streams(door: Gate) -> None:
+    """Others, and single calls of the same user, are answered."""
+    many, other = door.credentials(user="many"), door.credentials()
+    with open_channel(door.where, many) as line:
+
+        def watch() -> Any:
+            return call(line, "Watch")(m.WatchRequest(), timeout=WAIT_S, metadata=many.metadata())
+
+        streams = [watch() for _ in range(MAX_STREAMS)]
+        for stream in streams:
+            assert next(stream)
+        with pytest.raises(grpc.RpcError) as caught:
+            next(watch())
+        assert "500 calls of this user watch the scheduler already" in str(caught.value.details())
+        assert asked(door, many) is not None
+        with open_channel(door.where, other) as its_line:
+            assert next(call(its_line, "Watch")(m.WatchRequest(), timeout=WAIT_S, metadata=other.metadata()))
+        for stream in streams:
+            stream.cancel()
+        until(lambda: door.calls() <= 1)
+        assert next(watch())

@@ -208,11 +208,14 @@ class AuthGateway:
             task.add_done_callback(lambda done: self._calls.pop(done, None))
 
     async def await_turn(self, method: str, who: Caller) -> None:
-        """Wait until the user's share of the server's CPU allows another call. Workers do not wait."""
+        """Wait until the user's share of the server's CPU allows another call. Workers do not wait. Raise if the user
+        has too many streams."""
         if who.role == "worker":
             return
         account, task = self._shares.account(who.user), asyncio.current_task()
         set_payer(account)
+        if task is not None and method not in UNARY_METHODS and ROLES_BY_METHOD.get(method) is not MAY_SERVE:
+            account.begin_stream(task)
         await account.enter()
         if method in UNARY_METHODS and task is not None:
             task.add_done_callback(lambda _: account.leave())
@@ -280,10 +283,10 @@ class Interceptor(grpc.aio.ServerInterceptor):
         metadata = {key: value for key, value in details.invocation_metadata or () if isinstance(value, str)}
         try:
             who = await self._gateway.find_caller(details.method, metadata)
+            if who is not None:
+                self._gateway.track(who)
+                set_caller(who)
+                await self._gateway.await_turn(details.method, who)
         except WeftError as error:
             return self._gateway.refusal(error)
-        if who is not None:
-            self._gateway.track(who)
-            set_caller(who)
-            await self._gateway.await_turn(details.method, who)
         return await continuation(details)

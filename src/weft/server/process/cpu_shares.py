@@ -13,6 +13,8 @@ from contextvars import ContextVar
 from types import coroutine
 from typing import Any, Final, TypeVar
 
+from weft.errors import Refused
+
 T = TypeVar("T")
 BURST_S: Final = 40.0
 """A full bucket holds what flows into it in this time."""
@@ -20,6 +22,8 @@ CALL_CPU_S: Final = 0.0003
 """The CPU time of a call outside of its method: reading, decoding, authentication."""
 MAX_CALLS: Final = 64
 """Calls of one user that are read and answered at a time; their requests are in memory."""
+MAX_STREAMS: Final = 500
+"""Open streams of one user. Each fact wakes all those that watch, in one turn of the loop."""
 
 
 class Account:
@@ -34,6 +38,7 @@ class Account:
         """Calls that wait."""
         self._turn = asyncio.Lock()
         self._places = asyncio.Semaphore(MAX_CALLS)
+        self._streams = 0
 
     def charge(self, cpu_s: float) -> None:
         self.used_s += cpu_s
@@ -67,6 +72,19 @@ class Account:
         finally:
             self.waiting -= 1
         self.charge(CALL_CPU_S)
+
+    def begin_stream(self, task: asyncio.Task[Any]) -> None:
+        """Count a stream while its task lasts. Raise if there are too many."""
+        if self._streams >= MAX_STREAMS:
+            raise Refused(
+                f"{MAX_STREAMS} calls of this user watch the scheduler already\n"
+                "  end some of them; one weft wait or weft logs takes many jobs"
+            )
+        self._streams += 1
+        task.add_done_callback(self._end_stream)
+
+    def _end_stream(self, _task: asyncio.Task[Any]) -> None:
+        self._streams -= 1
 
     def leave(self) -> None:
         """Give the place back."""
