@@ -88,6 +88,18 @@ async def test_a_request_that_is_sent_again_waits_for_another_replica_than_the_o
 
 
 @in_loop
+async def test_requests_count_for_the_version_of_their_replica_also_after_it_has_left() -> None:
+    async with replicas("a", "b") as (a, b), running_router(route("chat", a)) as (router, port):
+        assert (await ask(port, "GET", "/chat/")).status == 200
+        assert (await ask(port, "POST", "/chat/raw", FAIL)).status == 500
+        assert (await ask(port, "POST", "/chat/die", b"x")).status == 502
+        second = route("chat", b)
+        router.apply(RouteTable((replace(second, replicas=(replace(second.replicas[0], version=2),)),)))
+        assert (await ask(port, "GET", "/chat/")).status == 200
+        assert dict(router.services["chat"].load().versions) == {1: (3, 2), 2: (1, 0)}
+
+
+@in_loop
 async def test_replicas_of_a_silent_node_are_probed_before_a_request_finds_out_that_they_hang() -> None:
     async with replicas("a", "b") as (a, b), running_router(route("chat", a, b, health="/wait")) as (router, port):
         b.gate.set()

@@ -112,16 +112,11 @@ class SchedulerLink:
 
 def load_message(load: ServiceLoad) -> m.ServiceLoad:
     """Return the figures of a service as a message."""
-    replicas = [
-        m.ReplicaLoad(
-            name=each.name, version=each.version, answered=each.health.answered, errors=each.health.errors,
-            failures=each.health.failures, ejected=each.health.is_out(), last_error=each.health.last_error,
-        )
-        for each in load.replicas
-    ]  # fmt: skip
+    ejected = [each.name for each in load.replicas if each.health.is_out()]
+    versions = [m.VersionLoad(version=at, answered=each[0], errors=each[1]) for at, each in load.versions.items()]
     return m.ServiceLoad(
         service=load.service, arrivals=load.arrivals, answered=load.answered, in_flight=load.in_flight,
-        queued=load.queued, waiting_s=load.waiting_s, replicas=replicas,
+        queued=load.queued, waiting_s=load.waiting_s, ejected=ejected, versions=versions,
     )  # fmt: skip
 
 

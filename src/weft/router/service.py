@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from bisect import bisect_left
 from collections.abc import Callable, Coroutine, Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from weft.endpoints.addresses import Address
@@ -20,6 +21,8 @@ from weft.router.table import ServiceRoute
 if TYPE_CHECKING:
     from weft.router.app import Router
 
+MAX_VERSIONS: Final = 12
+"""The versions of a service of which the router counts requests."""
 BUCKETS_S: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 
 
@@ -35,6 +38,8 @@ class ServiceLoad(NamedTuple):
     waiting_s: float = 0.0
     """Seconds in which requests waited."""
     replicas: tuple[ReplicaLoad, ...] = ()
+    versions: Mapping[int, tuple[int, int]] = MappingProxyType({})
+    """The requests that ended at replicas of each version, and those of them that failed."""
 
 
 class RoutedService:
@@ -49,6 +54,7 @@ class RoutedService:
         self.seconds_sum = 0.0
         self.buckets = [0] * (len(BUCKETS_S) + 1)
         self.probes: dict[ReplicaLoad, asyncio.Task[None]] = {}
+        self._versions: dict[int, tuple[int, int]] = {}
         self._silent: set[str] = set()
         """The replicas on nodes whose agents are silent."""
         self._starting = False
@@ -104,14 +110,24 @@ class RoutedService:
     def note_answer(self, replica: ReplicaLoad, status: int) -> None:
         """Count a whole answer. A replica that gives several bad ones in a row gets no requests for a time."""
         replica.health.note_answer(status)
+        self._count_end(replica, failed=status >= 500)
         if status >= 500:
             self.dispatcher.judge(replica, self._router.now())
 
-    def note_failure(self, replica: ReplicaLoad, error: str) -> None:
-        """Take a replica that did not answer a request out of the rotation, and begin to probe it."""
+    def note_failure(self, replica: ReplicaLoad, error: str, *, ended: bool) -> None:
+        """Take a replica that did not answer a request out of the rotation, and begin to probe it. `ended`: no other
+        replica gets the request."""
         replica.health.note_failure()
+        if ended:
+            self._count_end(replica, failed=True)
         self.suspect(replica, error)
         self.dispatcher.judge(replica, self._router.now())
+
+    def _count_end(self, replica: ReplicaLoad, *, failed: bool) -> None:
+        answered, errors = self._versions.get(replica.version, (0, 0))
+        self._versions[replica.version] = (answered + 1, errors + failed)
+        if len(self._versions) > MAX_VERSIONS:
+            del self._versions[min(self._versions)]
 
     def suspect(self, replica: ReplicaLoad, error: str) -> None:
         """Send a replica no requests until it answers a probe."""
@@ -199,7 +215,10 @@ class RoutedService:
         waiting_s = self._waiting_s + (0.0 if since_s is None else self._router.now() - since_s)
         queued = len(dispatcher.queue)
         replicas = tuple(dispatcher.replicas.values())
-        return ServiceLoad(self.name, self.arrivals, answered, dispatcher.in_flight, queued, ready, waiting_s, replicas)
+        return ServiceLoad(
+            self.name, self.arrivals, answered, dispatcher.in_flight, queued, ready, waiting_s, replicas,
+            MappingProxyType(self._versions.copy()),
+        )  # fmt: skip
 
     async def close(self) -> None:
         """Close all connections."""

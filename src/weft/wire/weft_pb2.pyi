@@ -1052,40 +1052,34 @@ class LoadReport(_message.Message):
     def __init__(self, services: _Optional[_Iterable[_Union[ServiceLoad, _Mapping]]] = ..., drained: _Optional[_Iterable[str]] = ..., router: _Optional[str] = ...) -> None: ...
 
 class ServiceLoad(_message.Message):
-    __slots__ = ("service", "arrivals", "answered", "in_flight", "queued", "waiting_s", "replicas")
+    __slots__ = ("service", "arrivals", "answered", "in_flight", "queued", "waiting_s", "ejected", "versions")
     SERVICE_FIELD_NUMBER: _ClassVar[int]
     ARRIVALS_FIELD_NUMBER: _ClassVar[int]
     ANSWERED_FIELD_NUMBER: _ClassVar[int]
     IN_FLIGHT_FIELD_NUMBER: _ClassVar[int]
     QUEUED_FIELD_NUMBER: _ClassVar[int]
     WAITING_S_FIELD_NUMBER: _ClassVar[int]
-    REPLICAS_FIELD_NUMBER: _ClassVar[int]
+    EJECTED_FIELD_NUMBER: _ClassVar[int]
+    VERSIONS_FIELD_NUMBER: _ClassVar[int]
     service: str
     arrivals: int
     answered: int
     in_flight: int
     queued: int
     waiting_s: float
-    replicas: _containers.RepeatedCompositeFieldContainer[ReplicaLoad]
-    def __init__(self, service: _Optional[str] = ..., arrivals: _Optional[int] = ..., answered: _Optional[int] = ..., in_flight: _Optional[int] = ..., queued: _Optional[int] = ..., waiting_s: _Optional[float] = ..., replicas: _Optional[_Iterable[_Union[ReplicaLoad, _Mapping]]] = ...) -> None: ...
+    ejected: _containers.RepeatedScalarFieldContainer[str]
+    versions: _containers.RepeatedCompositeFieldContainer[VersionLoad]
+    def __init__(self, service: _Optional[str] = ..., arrivals: _Optional[int] = ..., answered: _Optional[int] = ..., in_flight: _Optional[int] = ..., queued: _Optional[int] = ..., waiting_s: _Optional[float] = ..., ejected: _Optional[_Iterable[str]] = ..., versions: _Optional[_Iterable[_Union[VersionLoad, _Mapping]]] = ...) -> None: ...
 
-class ReplicaLoad(_message.Message):
-    __slots__ = ("name", "version", "answered", "errors", "failures", "ejected", "last_error")
-    NAME_FIELD_NUMBER: _ClassVar[int]
+class VersionLoad(_message.Message):
+    __slots__ = ("version", "answered", "errors")
     VERSION_FIELD_NUMBER: _ClassVar[int]
     ANSWERED_FIELD_NUMBER: _ClassVar[int]
     ERRORS_FIELD_NUMBER: _ClassVar[int]
-    FAILURES_FIELD_NUMBER: _ClassVar[int]
-    EJECTED_FIELD_NUMBER: _ClassVar[int]
-    LAST_ERROR_FIELD_NUMBER: _ClassVar[int]
-    name: str
     version: int
     answered: int
     errors: int
-    failures: int
-    ejected: bool
-    last_error: str
-    def __init__(self, name: _Optional[str] = ..., version: _Optional[int] = ..., answered: _Optional[int] = ..., errors: _Optional[int] = ..., failures: _Optional[int] = ..., ejected: _Optional[bool] = ..., last_error: _Optional[str] = ...) -> None: ...
+    def __init__(self, version: _Optional[int] = ..., answered: _Optional[int] = ..., errors: _Optional[int] = ...) -> None: ...
 
 class LoadReply(_message.Message):
     __slots__ = ()

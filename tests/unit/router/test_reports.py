@@ -10,22 +10,14 @@ from weft.router.service import ServiceLoad
 from weft.wire import messages as m
 
 
-def test_a_report_holds_what_each_replica_answered_and_failed_to_answer() -> None:
+def test_a_report_names_the_replicas_that_are_out_and_what_became_of_requests_of_each_version() -> None:
     dispatcher: Dispatcher[int] = Dispatcher(random.random, 0)
     dispatcher.update([ReplicaPlan("7", version=3), ReplicaPlan("8")])
-    broken, idle = dispatcher.replicas.values()
-    for status in (200, 404, 500):
-        broken.health.note_answer(status)
-    broken.health.note_failure()
-    broken.health.last_error = "Connection refused"
-    dispatcher.suspect(broken)
-    report = load_message(ServiceLoad("chat", 4, 3, 0, 0, 2, replicas=(broken, idle)))
-    assert list(report.replicas) == [
-        m.ReplicaLoad(
-            name="7", version=3, answered=3, errors=1, failures=1, ejected=True, last_error="Connection refused"
-        ),
-        m.ReplicaLoad(name="8", version=1),
-    ]
+    dispatcher.suspect(dispatcher.replicas["7"])
+    replicas = tuple(dispatcher.replicas.values())
+    report = load_message(ServiceLoad("chat", 4, 3, 0, 0, 2, replicas=replicas, versions={3: (4, 2)}))
+    assert list(report.ejected) == ["7"]
+    assert list(report.versions) == [m.VersionLoad(version=3, answered=4, errors=2)]
 
 
 def test_the_table_of_a_scheduler_says_why_a_service_fails_and_how_to_ask_its_replicas() -> None:

@@ -8,7 +8,7 @@ from support.builders import Rig, grid
 from weft.model import Deployed, Job, Ready, RolledBack, ScaleRule, Service, Undeployed, UpdateRule
 from weft.server.services.autoscaling import Autoscaling
 from weft.server.services.error_gate import GATE_S, MAX_ANSWERS, Answers, verdict
-from weft.wire.messages import LoadReport, ReplicaLoad, ServiceLoad
+from weft.wire.messages import LoadReport, ServiceLoad, VersionLoad
 
 
 @pytest.mark.parametrize(
@@ -53,12 +53,12 @@ class Updated(Rig):
         self.scaling.receive("r", LoadReport(services=[ServiceLoad(service="a")]), self.state, self.now)
 
     def report(self, errors: int, router: str = "r") -> None:
-        replicas = [
-            ReplicaLoad(name="a.0", version=1, answered=100),
-            ReplicaLoad(name="a.1", version=2, answered=15, errors=errors),
+        versions = [
+            VersionLoad(version=1, answered=100),
+            VersionLoad(version=2, answered=15, errors=errors),
         ]
         self.arrivals += 115
-        load = ServiceLoad(service="a", replicas=replicas, arrivals=self.arrivals)
+        load = ServiceLoad(service="a", versions=versions, arrivals=self.arrivals)
         self.scaling.receive(router, LoadReport(router=router, services=[load]), self.state, self.now)
 
     def judge(self) -> tuple[bool, str]:
@@ -93,8 +93,8 @@ def test_a_version_is_compared_with_the_one_that_it_would_go_back_to() -> None:
     rig.settle()
     (name,) = [each.id for each in rig.state.services.by_name["a"].replicas.values() if each.job.user == "y"]
     rig.tell(Ready(rig.now, name, 1))
-    replicas = [ReplicaLoad(name=name, version=4, answered=20, errors=10)]
-    rig.scaling.receive("t", LoadReport(services=[ServiceLoad(service="a", replicas=replicas)]), rig.state, rig.now)
+    versions = [VersionLoad(version=4, answered=20, errors=10)]
+    rig.scaling.receive("t", LoadReport(services=[ServiceLoad(service="a", versions=versions)]), rig.state, rig.now)
     why = rig.judge()[1]
     assert why == "50% of its 20 answers were errors (5xx), 0% with the version before", "not with version 2"
 

@@ -249,11 +249,12 @@ class Exchange:
         service, replica = self.service, self.replica
         assert service is not None
         assert replica is not None
-        service.note_failure(replica, error)
+        again = may_send_again(service.route.retry, self.head.method, sends=0, answered=False, has_body=self.holds_body)
+        service.note_failure(replica, error, ended=not again)
         service.connect_errors += 1
         self._leave_replica()
         if self.phase != DONE:
-            if may_send_again(service.route.retry, self.head.method, sends=0, answered=False, has_body=self.holds_body):
+            if again:
                 self._wait_again(replica)
             else:
                 self.refuse(refusals.REPLICA_FAILED)
@@ -263,10 +264,10 @@ class Exchange:
         """Handle the end of a replica's connection before the end of its answer."""
         service, replica = self.service, self.replica
         assert service is not None
-        self._note_failure(refusal.message)
         again = may_send_again(
             service.route.retry, self.head.method, sends=self.sends, answered=self.answered, has_body=self.holds_body
         )
+        self._note_failure(refusal.message, ended=not again)
         self._leave_replica()
         if again:
             service.retries += 1
@@ -278,9 +279,9 @@ class Exchange:
             self.refuse(refusal)
         service.start_waiting()
 
-    def _note_failure(self, error: str) -> None:
+    def _note_failure(self, error: str, *, ended: bool = True) -> None:
         if self.service is not None and self.replica is not None:
-            self.service.note_failure(self.replica, error)
+            self.service.note_failure(self.replica, error, ended=ended)
 
     def _wait_again(self, failed: ReplicaLoad | None) -> None:
         service = self.service

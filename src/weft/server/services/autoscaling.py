@@ -59,8 +59,8 @@ class _Counters:
     """Answers per second since the report before."""
     full: bool = False
     """True if requests waited all the time since the report before."""
-    replicas: dict[str, Answers] = field(default_factory=dict)
-    """The answers of each replica since the router started."""
+    versions: dict[int, Answers] = field(default_factory=dict)
+    """The answers of each version since the router started."""
 
 
 @dataclass
@@ -81,13 +81,13 @@ class _Scaling:
     busy_at: Seconds = -inf
     """When a report last had new requests."""
 
-    def count(self, load: ServiceLoad, before: _Counters) -> dict[str, Answers]:
-        """Count the answers of replicas since the report before, for each version. Return the present counters."""
+    def count(self, load: ServiceLoad, before: _Counters) -> dict[int, Answers]:
+        """Count the answers of each version since the report before. Return the present counters."""
         counters = {}
-        for each in load.replicas:
-            now = counters[each.name] = Answers(each.answered, each.errors)
+        for each in load.versions:
+            now = counters[each.version] = Answers(each.answered, each.errors)
             total = self.answers.get(each.version, Answers())
-            self.answers[each.version] = total.plus(now, before.replicas.get(each.name, Answers()))
+            self.answers[each.version] = total.plus(now, before.versions.get(each.version, Answers()))
         self.answers = {version: self.answers[version] for version in sorted(self.answers)[-MAX_REVISIONS:]}
         return counters
 
@@ -187,10 +187,10 @@ class Autoscaling:
         return Resize(service.name, wish.replicas, wish.why, inputs)
 
 
-def _next_counters(before: _Counters, load: ServiceLoad, now: Seconds, replicas: dict[str, Answers]) -> _Counters:
+def _next_counters(before: _Counters, load: ServiceLoad, now: Seconds, versions: dict[int, Answers]) -> _Counters:
     """Return the counters of a report, with the rates since the one before. Short times say little about a rate."""
     elapsed_s = now - before.at
-    found = _Counters(load.arrivals, load.answered, load.in_flight, load.queued, now, load.waiting_s, replicas=replicas)
+    found = _Counters(load.arrivals, load.answered, load.in_flight, load.queued, now, load.waiting_s, versions=versions)
     if elapsed_s >= MIN_RATE_S:
         found.rate = (load.answered - before.answered) / elapsed_s
         found.full = load.waiting_s - before.waiting_s >= FULL_PART * elapsed_s

@@ -83,7 +83,7 @@ class LiveServices:
         now = self._loop.clock.now()
         urgent = self.autoscaling.receive(report.router, report, self._state(), now)
         drained = set(report.drained[:MAX_DRAINED])
-        ejected = (each.name for load in report.services for each in load.replicas if each.ejected)
+        ejected = (name for load in report.services for name in load.ejected)
         self._routers.report(report.router, (run for run in self._draining() if run[0] in drained), now, ejected)
         if drained:
             self._end_drains()
