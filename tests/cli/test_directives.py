@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 
@@ -188,6 +189,7 @@ def test_a_flag_says_that_a_job_must_not_run_twice_and_messages_have_their_own(w
     assert "ignored: train.sbatch:3: --mail-type, train.sbatch:3: --mail-user; --notify sends messages" in submitted
     assert "no meaning" not in submitted
     assert weft.show("@")["spec"]["requeue"] is False
+    assert re.search(r"requeue +no\n", weft("show", "@").out)
 
 
 def test_a_flag_wins_and_it_is_said(weft: Weft) -> None:

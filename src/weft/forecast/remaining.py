@@ -32,6 +32,8 @@ MIN_DRIFTS: Final = 5
 """With fewer blocks of finished jobs, durations do not drift."""
 MIN_TAIL: Final = 0.02
 """A job that has outlasted all others may still take up to 1 / MIN_TAIL times as long as so far."""
+MIN_ATTAINED_S: Final = 10.0
+"""A job that has run for less says nothing about its length if no other job has finished."""
 TOLERANCE_S: Final = 1.0
 
 Basis = Literal["declared", "limit", "similar", "user", "all", "service", "none"]
@@ -163,7 +165,8 @@ class RemainingTimes:
             if eras.is_enough(kind, count):
                 break
         if kind is None:
-            return attained_s * (1 / max(draws.random(), MIN_TAIL) - 1) if attained_s > 0 else FOREVER_S
+            unknown = attained_s < MIN_ATTAINED_S
+            return FOREVER_S if unknown else attained_s * (1 / max(draws.random(), MIN_TAIL) - 1)
         return max(self._draw_longer(kind, attained_s, draws, eras) - attained_s - basis.start_s, 0.0)
 
     def _draw_longer(self, kind: Hashable, attained_s: float, draws: random.Random, eras: _Eras) -> float:

@@ -10,7 +10,7 @@ from support.builders import Rig, node
 from weft.core.state.apply.snapshots import snapshot
 from weft.core.state.job import JobState
 from weft.forecast.history import DRIFT_JOBS, MAX_FINISHED, History, learn
-from weft.forecast.remaining import ERA_JOBS, FOREVER_S, MIN_DRIFTS, RemainingTimes, remaining_times
+from weft.forecast.remaining import ERA_JOBS, FOREVER_S, MIN_ATTAINED_S, MIN_DRIFTS, RemainingTimes, remaining_times
 from weft.model import Job, Task
 
 NOTHING = History()
@@ -243,3 +243,13 @@ def test_the_same_seed_draws_the_same(seed: int) -> None:
     jobs = [JobState(Job(str(at), 1, "bert", "ada"), at, 0.0) for at in range(20)]
     times = RemainingTimes(learned(*map(float, range(1, 50))), 0.0)
     assert times.draw(jobs, random.Random(seed)) == times.draw(jobs, random.Random(seed))
+
+
+@pytest.mark.parametrize(("ran_s", "known"), [(0.1, False), (MIN_ATTAINED_S, True)])
+def test_a_young_job_without_any_history_is_of_unknown_length(ran_s: float, known: bool) -> None:
+    rig = Rig("fifo", [node(gpus=1)])
+    rig.submit(Job("1", 1))
+    rig.settle()
+    found = draws(RemainingTimes(NOTHING, rig.now + ran_s), rig.job("1"))
+    assert (max(found) < FOREVER_S) == known
+    assert known or set(found) == {FOREVER_S}

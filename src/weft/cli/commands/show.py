@@ -126,6 +126,8 @@ def _command(command: Sequence[str]) -> Sequence[str]:
 
 
 def _field(value: object) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
     if isinstance(value, dict):
         return ", ".join(f"{name}={each}" for name, each in value.items())
     return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
