@@ -24,6 +24,8 @@ from weft.wire import messages as m
 MAX_BLOB_BYTES: Final = 1 << 30
 MAX_TOTAL_BYTES: Final = 64 << 30
 """The limit for all blobs together."""
+MIN_FREE_MB: Final = 256
+"""Uploads leave this much of the disk to the journal."""
 PART_BYTES: Final = 1 << 18
 _NAME: Final = re.compile(r"[0-9a-f]{64}")
 
@@ -81,6 +83,7 @@ class Blobs:
                             f"the blob has more than {self._max_blob >> 20:,} MB", hint="leave large files out"
                         )
                     await asyncio.to_thread(_add, file, digest, part.bytes)
+                    self._check_free()
                 await asyncio.to_thread(_sync, file)
             name = digest.hexdigest()
             if wanted and name != wanted:
@@ -97,6 +100,14 @@ class Blobs:
             return name
         finally:
             path.unlink(missing_ok=True)
+
+    def _check_free(self) -> None:
+        disk = os.statvfs(self._folder)
+        if disk.f_bavail * disk.f_frsize < MIN_FREE_MB << 20:
+            raise Refused(
+                f"less than {MIN_FREE_MB} MB of disk space is left at {self._folder}\n"
+                "  nothing was stored; free some space"
+            )
 
     def _size(self) -> int:
         return sum(entry.stat().st_size for entry in os.scandir(self._folder) if _NAME.fullmatch(entry.name))
