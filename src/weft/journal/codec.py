@@ -24,6 +24,10 @@ meets an unknown fact or field asks for an upgrade whatever the number."""
 CHECKSUM_CHARS: Final = len(',"crc":"01234567"}')
 
 Pack = Callable[[Any], Any]
+MAX_SHARED: Final = 4
+"""Values of one field that are kept, to be shared by the next facts."""
+_SHARED_ITEMS: Final = ((tuple[str, str], ...), (str, ...))
+"""Texts and pairs of them: environments, params, commands."""
 Converters = dict[type, Callable[[Any], Any] | None]
 """Converters of a field's value by its JSON type; None keeps the value. Other types are errors."""
 
@@ -193,7 +197,8 @@ def _converters(hint: Any) -> Converters:
         return {str: {arg: arg for arg in args}.__getitem__}
     if origin is tuple:
         items = [_converters(arg) for arg in args if arg is not ...]
-        return {list: _list_reader(items[0]) if args[1:] == (...,) else _row_reader(items)}
+        read = _list_reader(items[0]) if args[1:] == (...,) else _row_reader(items)
+        return {list: _sharing(read) if args in _SHARED_ITEMS else read}
     if origin in (Union, types.UnionType):
         return {found: convert for arg in args for found, convert in _converters(arg).items()}
     raise TypeError(f"the journal cannot decode {hint!r}: add it to weft.journal.codec")
@@ -207,6 +212,21 @@ def _finite(value: float) -> float:
 
 def _list_reader(converters: Converters) -> Callable[[list[Any]], tuple[Any, ...]]:
     return lambda values: tuple([v if (c := converters[type(v)]) is None else c(v) for v in values])
+
+
+def _sharing(read: Callable[[list[Any]], tuple[Any, ...]]) -> Callable[[list[Any]], tuple[Any, ...]]:
+    """Return equal values as one object: all tasks of an array have the same environment, which may be large."""
+    last: dict[tuple[Any, ...], tuple[Any, ...]] = {}
+
+    def read_shared(values: list[Any]) -> tuple[Any, ...]:
+        value = read(values)
+        if value not in last:
+            if len(last) >= MAX_SHARED:
+                last.clear()
+            last[value] = value
+        return last.get(value, value)
+
+    return read_shared
 
 
 def _row_reader(row: list[Converters]) -> Callable[[list[Any]], tuple[Any, ...]]:

@@ -29,6 +29,7 @@ from weft.model import (
     Start,
     Started,
     Submitted,
+    Task,
     Wake,
     Where,
 )
@@ -209,3 +210,12 @@ def test_defaults_are_part_of_the_format() -> None:
         "JobSnapshot.woven_at": -1.0,
         "ServiceSnapshot.rollout": Rollout(),
     }
+
+
+def test_jobs_with_equal_environments_share_one() -> None:
+    env = tuple((f"V{number}", "x") for number in range(100))
+    lines = [encode_line(Submitted(0.0, Job(f"1_{at}", command=("x", "y"), task=Task(env=env)))) for at in range(3)]
+    jobs = [fact.job for fact in map(decode_line, lines) if isinstance(fact, Submitted)]
+    assert len({id(job.task.env) for job in jobs if job.task is not None}) == 1
+    assert len({id(job.command) for job in jobs}) == 1
+    assert [job.task.env for job in jobs if job.task is not None] == [env] * 3
