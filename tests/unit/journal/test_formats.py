@@ -168,7 +168,7 @@ ADDED: tuple[Fact, ...] = (
     JobSnapshot(2.0, Job("8"), "waiting", 1, 0.0, 0.0, 1, reclaimed_at=1.0, reports_left=True),
     BatchLimited(0.0, "7", 2),
     JobSnapshot(0.0, Job("3"), "blocked", 1, 0.0, 0.0, 1, over_group_limit=True),
-    Exited(1.0, "2", 1, "failed", why="start-failed", detail="there is no folder /data"),
+    Exited(1.0, "2", 1, "failed", why="start-failed", detail="there is no folder /data", late_s=0.5),
     JobSnapshot(2.0, Job("2"), "failed", 1, 0.0, 0.0, 1, why="start-failed", detail="there is no folder /data"),
     Evicted(1.0, "1", 1),
     Exited(2.0, "1", 1, "failed", code=3, rank=1, node="n2"),
