@@ -8,6 +8,7 @@ import runpy
 import socket
 import threading
 from http.server import ThreadingHTTPServer
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,7 @@ EXAMPLES = Path(__file__).parents[2] / "examples" / "services"
 GPUS = {"gpus": "0,1", "models": "A100,A100", "memories": "40960,40960"}
 
 
+@pytest.mark.skipif(find_spec("torch") is None, reason="torch is not installed: make workloads")
 def test_each_example_can_be_deployed_with_training_next_to_it() -> None:
     files = sorted(EXAMPLES.glob("*.yaml"))
     assert len(files) == 9

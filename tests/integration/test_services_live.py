@@ -284,7 +284,9 @@ def test_a_replica_that_waits_is_explained(here: Site) -> None:
     (here.root / "big.yaml").write_text(text)
     done = here.weft("deploy", "big.yaml", "--wait", "--timeout", "4")
     assert done.returncode == 6
-    assert done.stderr.startswith("weft: waiting: no node has 2 GPUs with 1,024 MB free"), "it says so while it waits"
+    assert done.stderr.startswith("weft: not ready yet: no node has 2 GPUs with 1,024 MB free"), (
+        "it says so while it waits"
+    )
     until(lambda: [each["status"] for each in services(here)["big"]["replicas"]].count("waiting") >= 2)
     last = services(here)["big"]["replicas"][-1]["job"]
     words = here.weft("why", last, check=True).stdout

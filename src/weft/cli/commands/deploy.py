@@ -52,4 +52,4 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _print_reason(reason: str) -> None:
-    render.print_message(f"waiting: {reason}")
+    render.print_message(f"not ready yet: {reason}")
