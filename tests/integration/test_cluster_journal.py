@@ -142,3 +142,13 @@ def test_a_restored_server_adopts_what_its_workers_have(story: Story) -> None:
     assert "adopted from workers" in cluster.weft("doctor", code=1)
     cluster.weft("resume")
     assert cluster.wait(new) == 0
+
+
+def test_doctor_names_a_dead_node_until_it_is_drained() -> None:
+    with new_cluster("n1", "n2") as here:
+        assert "node n2" not in here.weft("doctor", code=None)
+        here.kill9("n2")
+        until(lambda: "node n2 is silent for" in here.weft("doctor", code=None))
+        assert here.call("doctor").returncode == 1
+        here.weft("drain", "n2")
+        assert "node n2" not in here.weft("doctor", code=None)
