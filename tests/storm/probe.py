@@ -46,9 +46,11 @@ def serve() -> None:
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
+            body = f"replica {os.environ['WEFT_JOB_ID']}".encode()
             self.send_response(200)
+            self.send_header("Content-Length", str(len(body)))  # a replica may be killed in the middle
             self.end_headers()
-            self.wfile.write(f"replica {os.environ['WEFT_JOB_ID']}".encode())
+            self.wfile.write(body)
 
         def log_message(self, *_: Any) -> None:
             pass
