@@ -173,6 +173,7 @@ class ReplicaConnection(asyncio.Protocol):
         self.exchange = None
         keep_client = self._keep_client and exchange.complete
         if self._reusable and exchange.complete and not transport.is_closing():
+            transport.resume_reading()  # the client may be slow to take the end of this answer; the next one may not
             self.pool.keep(self)
         else:
             transport.close()
