@@ -17,7 +17,6 @@ from typing import Final
 
 from benchmarks.figure import Figure
 from benchmarks.workloads import REFERENCE
-from weft.core.scheduler import Scheduler
 from weft.forecast.branches import Branches, cpu_s
 from weft.forecast.calibration import Calibration
 from weft.forecast.forward import run_forward, unfinished_jobs
@@ -25,6 +24,7 @@ from weft.forecast.history import History
 from weft.forecast.quantiles import SAMPLES, Sampling, forecast
 from weft.forecast.remaining import RemainingTimes
 from weft.model import Exited, JobId, Node, Start, Submitted
+from weft.scheduling.core.scheduler import Scheduler
 from weft.server.settings import DEFAULT_POLICY
 from weft.sim.clusters.feasible_jobs import split_feasible
 from weft.sim.clusters.reader import read_cluster

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from itertools import islice
 
 from benchmarks.figure import Figure
-from weft.core.scheduler import Scheduler
+from weft.scheduling.core.scheduler import Scheduler
 from weft.sim.clusters.reader import read_cluster
 from weft.sim.engine import Engine
 from weft.sim.simulation import Model, Setting, prepare

@@ -9,10 +9,10 @@ from pathlib import Path
 
 from benchmarks.figure import Figure, least
 from benchmarks.workloads import philly, run
-from weft.core.scheduler import Scheduler
 from weft.journal.jsonl import JsonlJournal
 from weft.model import Fact
-from weft.plugins import registry
+from weft.scheduling.core.scheduler import Scheduler
+from weft.scheduling.plugins import registry
 
 
 def figures() -> Iterator[Figure]:

@@ -8,12 +8,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from benchmarks.figure import Figure
-from weft.core.scheduler import Scheduler
 from weft.journal.sqlite import SqliteJournal
 from weft.journal.sqlite.compaction import compact
 from weft.model import Exited, Fact, Gpu, Job, Node, NodeJoined, PerRank, Start, Started, Submitted, Task
-from weft.placements.packed import Packed
-from weft.policies.priority import Priority
+from weft.scheduling.core.scheduler import Scheduler
+from weft.scheduling.placements.packed import Packed
+from weft.scheduling.policies.priority import Priority
 from weft.server.replay import replay
 
 JOBS = 100_000

@@ -18,8 +18,6 @@ from tempfile import TemporaryDirectory
 from typing import Final
 
 from benchmarks.figure import Figure
-from weft.core.scheduler import Scheduler
-from weft.core.state.job import JobState
 from weft.model import (
     Event,
     Exited,
@@ -35,7 +33,9 @@ from weft.model import (
     Started,
     Submitted,
 )
-from weft.plugins import registry
+from weft.scheduling.core.scheduler import Scheduler
+from weft.scheduling.core.state.job import JobState
+from weft.scheduling.plugins import registry
 from weft.server.api.changes import PERIOD_S, SLOW_PERIODS
 from weft.server.changes.rows import ChangeBuilder, Readings
 from weft.server.changes.tracker import ChangeTracker

@@ -27,8 +27,8 @@ from weft.load.arrivals import draw_arrivals
 from weft.load.figures import Sent
 from weft.load.sender import LoadPlan, send_all
 from weft.load.shapes import make_shape
-from weft.plugins import registry
-from weft.scaling.port import ScaleBounds
+from weft.scheduling.plugins import registry
+from weft.scheduling.scaling.port import ScaleBounds
 from weft.sim.serving.arrivals import Arrivals
 from weft.sim.serving.run import serve
 from weft.sim.serving.service import SimulatedService

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from benchmarks.figure import Figure
 from benchmarks.workloads import philly
 from weft.model import Job, PerRank, ScaleRule, Service, Share
-from weft.plugins import registry
-from weft.scaling.port import ScaleBounds
+from weft.scheduling.plugins import registry
+from weft.scheduling.scaling.port import ScaleBounds
 from weft.sim.clusters.feasible_jobs import split_feasible
 from weft.sim.clusters.reader import read_cluster
 from weft.sim.serving.arrivals import poisson

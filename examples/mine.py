@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from weft.core.ports import JobView, Policy
 from weft.model import Seconds
+from weft.scheduling.core.ports import JobView, Policy
 
 
 @dataclass(frozen=True)

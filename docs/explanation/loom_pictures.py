@@ -15,14 +15,14 @@ from weft.compare.trial import measure
 from weft.report import style
 from weft.report.gantt import build_gantt
 from weft.report.gantt_picture import draw_gantt
+from weft.scheduling.weaving.groups import GroupRates, build_table
+from weft.scheduling.weaving.pace import Pace
+from weft.scheduling.weaving.prices import price_work
 from weft.sim.clusters.reader import read_cluster
 from weft.sim.simulation import Setting, simulate
 from weft.sim.traces.generator import GANG_MIX, generate
 from weft.sim.traces.profiles import profile
 from weft.sim.traces.trace import read_trace
-from weft.weaving.groups import GroupRates, build_table
-from weft.weaving.pace import Pace
-from weft.weaving.prices import price_work
 
 FOLDER = Path(__file__).parent
 MODELS = ("bert", "gpt2", "vgg19", "vgg16", "resnet18", "shufflenet_v2_x1_0", "a2c", "dqn")

@@ -11,13 +11,13 @@ if TYPE_CHECKING:
     from weft.client.api import JobHandle, submit, submit_many
     from weft.client.functions import JobFunction, job
     from weft.client.services import ServiceHandle, deploy
-    from weft.core.explain import explain
-    from weft.core.metrics.figures import figures, gather
-    from weft.core.ports import Ask, JobView, Placement, Policy, Replanner, View
-    from weft.core.scheduler import Scheduler
     from weft.errors import WeftError
     from weft.journal import open_journal
     from weft.model import Job, Node
+    from weft.scheduling.core.explain import explain
+    from weft.scheduling.core.metrics.figures import figures, gather
+    from weft.scheduling.core.ports import Ask, JobView, Placement, Policy, Replanner, View
+    from weft.scheduling.core.scheduler import Scheduler
     from weft.sim.clusters.reader import read_cluster
     from weft.sim.simulation import Setting, simulate
     from weft.sim.traces.trace import read_trace
@@ -30,17 +30,17 @@ __all__ = [
 ]  # fmt: skip
 
 _HOME = {
-    **dict.fromkeys(("Ask", "JobView", "Placement", "Policy", "Replanner", "View"), "weft.core.ports"),
+    **dict.fromkeys(("Ask", "JobView", "Placement", "Policy", "Replanner", "View"), "weft.scheduling.core.ports"),
     **dict.fromkeys(("Job", "Node"), "weft.model"),
     **dict.fromkeys(("JobHandle", "submit", "submit_many"), "weft.client.api"),
     **dict.fromkeys(("JobFunction", "job"), "weft.client.functions"),
     **dict.fromkeys(("ServiceHandle", "deploy"), "weft.client.services"),
     **dict.fromkeys(("Setting", "simulate"), "weft.sim.simulation"),
-    **dict.fromkeys(("figures", "gather"), "weft.core.metrics.figures"),
-    "Scheduler": "weft.core.scheduler",
+    **dict.fromkeys(("figures", "gather"), "weft.scheduling.core.metrics.figures"),
+    "Scheduler": "weft.scheduling.core.scheduler",
     "WeftError": "weft.errors",
     "__version__": "weft.version",
-    "explain": "weft.core.explain",
+    "explain": "weft.scheduling.core.explain",
     "open_journal": "weft.journal",
     "read_cluster": "weft.sim.clusters.reader",
     "read_trace": "weft.sim.traces.trace",

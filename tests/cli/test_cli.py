@@ -11,7 +11,7 @@ import pytest
 
 from support.cli_call import Capture, as_json, fails
 from weft.cli.main import COMMANDS, main
-from weft.plugins import registry
+from weft.scheduling.plugins import registry
 
 pytestmark = pytest.mark.usefixtures("here")
 SIM = ["sim", "demo", "--cluster", "4x8"]
@@ -174,7 +174,7 @@ def test_infeasible_jobs(capsys: Capture, here: Path) -> None:
 
 IDLE = """
 from dataclasses import dataclass
-from weft.core.ports import Replanner
+from weft.scheduling.core.ports import Replanner
 
 @dataclass(frozen=True)
 class Nobody(Replanner):
@@ -202,7 +202,7 @@ def test_jobs_that_never_end_are_a_failure_after_all_is_printed(capsys: Capture,
 
 DRIFTS = """
 from dataclasses import dataclass
-from weft.core.ports import Policy
+from weft.scheduling.core.ports import Policy
 
 @dataclass(frozen=True)
 class Drifts(Policy):
@@ -247,7 +247,7 @@ def test_gpu_models_without_speeds_say_so(capsys: Capture, here: Path) -> None:
 
 @pytest.mark.parametrize("when", [[], ["--at", "6000"]], ids=["as submitted", "later"])
 def test_explain(capsys: Capture, when: list[str]) -> None:
-    pytest.importorskip("weft.core.explain")
+    pytest.importorskip("weft.scheduling.core.explain")
     assert main([*SIM, "--explain", "50", *when]) == 0
     assert "50" in capsys.readouterr().out
     assert as_json(capsys, *SIM, "--explain", "50", *when)["policy"] == "fifo"

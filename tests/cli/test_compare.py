@@ -26,7 +26,7 @@ NAMES = ("jct", "queue", "utilisation", "blocking", "normalised")
 BAD = """
 from dataclasses import dataclass
 
-from weft.policies.fifo import Fifo
+from weft.scheduling.policies.fifo import Fifo
 
 
 @dataclass(frozen=True)
@@ -235,8 +235,8 @@ def test_an_output_folder_of_others_is_refused(capsys: Capture, here: Path) -> N
 BROKEN = """
 from dataclasses import dataclass
 
-from weft.core.ports import Placement
-from weft.policies.fifo import Fifo
+from weft.scheduling.core.ports import Placement
+from weft.scheduling.policies.fifo import Fifo
 
 
 @dataclass(frozen=True)

@@ -69,8 +69,8 @@ def test_jobs_that_ask_for_no_cpu_all_run_at_once(weft: Weft) -> None:
 
 AGING = """
 from dataclasses import dataclass
-from weft.core.ports import Policy
-from weft.placements.packed import Packed
+from weft.scheduling.core.ports import Policy
+from weft.scheduling.placements.packed import Packed
 
 @dataclass(frozen=True)
 class Aging(Policy):

@@ -42,7 +42,9 @@ def test_a_task_without_a_command_runs_its_workload(weft: Weft, monkeypatch: pyt
     monkeypatch.syspath_prepend(str(Path.cwd()))  # another path than that of other tests: plugins are read once
     points = [EntryPoint(model, f"mine_weft:{what}", "weft.workloads") for model, what in
               (("resnet50", "run"), ("vgg", "nothing"))]  # fmt: skip
-    monkeypatch.setattr("weft.plugins.registry.entry_points", lambda group: EntryPoints(points).select(group=group))
+    monkeypatch.setattr(
+        "weft.scheduling.plugins.registry.entry_points", lambda group: EntryPoints(points).select(group=group)
+    )
     job = weft.submit("--config", name)
     weft("wait", job)
     assert weft("logs", job).out == "epochs 90\n"

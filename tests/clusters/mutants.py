@@ -13,10 +13,10 @@ from clusters.pair import Database, LedHead
 from clusters.world import play
 from weft.agent.actions import Action
 from weft.agent.state_machine import Agent
-from weft.core.scheduler import Scheduler
 from weft.engines.process import exit_rules
 from weft.errors import WeftError
 from weft.model import Fact, Unwoven
+from weft.scheduling.core.scheduler import Scheduler
 from weft.server.nodes import registration
 from weft.server.nodes.gangs import Gang
 from weft.server.nodes.reconciler import RunReconciler

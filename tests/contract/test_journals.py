@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from weft.core.state.state import State
 from weft.errors import JournalError, NotFound
 from weft.journal import Journal, MemoryJournal, open_journal, store_at
 from weft.journal.__main__ import EXIT_TRY_LATER
 from weft.model import Exited, Fact, Gpu, Job, KeyChanged, Node, NodeJoined, Profile, Start, Started, Submitted, Wake
+from weft.scheduling.core.state.state import State
 
 FACTS: tuple[Fact, ...] = (
     NodeJoined(0.0, Node("n0", (Gpu("V100", 16384), Gpu()))),

@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given, note
 from hypothesis import strategies as st
 
-from weft.core.planning.tentative import TentativeRun, slots_of
-from weft.core.resources.cluster import ClusterResources
-from weft.core.resources.free import Free
-from weft.core.resources.shapes import plain_shape, shape_of
 from weft.errors import InputError, PlanError
 from weft.model import Gpu, Job, Node, PerRank, Slots, Start
-from weft.plugins import registry
+from weft.scheduling.core.planning.tentative import TentativeRun, slots_of
+from weft.scheduling.core.resources.cluster import ClusterResources
+from weft.scheduling.core.resources.free import Free
+from weft.scheduling.core.resources.shapes import plain_shape, shape_of
+from weft.scheduling.plugins import registry
 from weft.sim.simulation import Setting, simulate
 from weft.sim.traces.trace import TraceJob
 

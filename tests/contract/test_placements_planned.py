@@ -9,7 +9,7 @@ import pytest
 from support.builders import Recording, Rig, grid, record, starts, stops, traced
 from weft.errors import PlanError
 from weft.model import Blocked, Gpu, Job, Node, Start
-from weft.plugins import registry
+from weft.scheduling.plugins import registry
 from weft.sim.traces.generator import generate
 
 CLASSIC = """

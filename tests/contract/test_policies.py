@@ -9,11 +9,11 @@ import pytest
 
 from support.builders import Recording, grid, record
 from support.state_checks import double_booked, snapshot
-from weft.core.ports import Replanner
-from weft.core.scheduler import Scheduler
-from weft.core.state.apply.snapshots import snapshot as summed_up
 from weft.model import Exited, Wake
-from weft.plugins import registry
+from weft.scheduling.core.ports import Replanner
+from weft.scheduling.core.scheduler import Scheduler
+from weft.scheduling.core.state.apply.snapshots import snapshot as summed_up
+from weft.scheduling.plugins import registry
 from weft.sim.simulation import Setting, prepare, simulate
 from weft.sim.traces.generator import GANG_MIX, generate, small
 

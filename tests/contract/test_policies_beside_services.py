@@ -7,11 +7,11 @@ from functools import cache
 import pytest
 
 from support.state_checks import check
-from weft.core.state.state import State
 from weft.model import Gpu, Job, Node, PerRank, ScaleRule, Service, Share, Stop
-from weft.plugins import registry
-from weft.scaling.port import ScaleBounds
-from weft.sharing.port import SharePlacement
+from weft.scheduling.core.state.state import State
+from weft.scheduling.plugins import registry
+from weft.scheduling.scaling.port import ScaleBounds
+from weft.scheduling.sharing.port import SharePlacement
 from weft.sim.serving.arrivals import gamma
 from weft.sim.serving.grid import example_grid
 from weft.sim.serving.service import SimulatedService

@@ -10,11 +10,11 @@ import pytest
 
 from support.builders import Recording, Rig, grid, profile
 from support.state_checks import double_booked, snapshot
-from weft.core.state.apply.snapshots import snapshot as summed_up
-from weft.core.teams.check import unserved_jobs
-from weft.core.teams.context import MIN_RECLAIM_GAP_S
 from weft.model import Job, Stop, Task, Team, TeamSet
-from weft.plugins import registry
+from weft.scheduling.core.state.apply.snapshots import snapshot as summed_up
+from weft.scheduling.core.teams.check import unserved_jobs
+from weft.scheduling.core.teams.context import MIN_RECLAIM_GAP_S
+from weft.scheduling.plugins import registry
 from weft.sim.simulation import Setting, prepare
 from weft.sim.traces.generator import GANG_MIX, generate
 

@@ -9,8 +9,8 @@ from operator import attrgetter
 import pytest
 
 from support.builders import grid
-from weft.policy_state.holdings import Holdings
-from weft.policy_state.usage import Usage
+from weft.scheduling.policy_state.holdings import Holdings
+from weft.scheduling.policy_state.usage import Usage
 from weft.sim.faults.uncertainty import Uncertainty
 from weft.sim.simulation import Setting, prepare
 from weft.sim.traces.generator import GANG_MIX, generate

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from weft.plugins import registry
-from weft.scaling.port import Autoscaler, Load, ScaleBounds, ScaleState, decide
+from weft.scheduling.plugins import registry
+from weft.scheduling.scaling.port import Autoscaler, Load, ScaleBounds, ScaleState, decide
 
 SCALERS = sorted(registry.registered_plugins("weft.scalers"))
 every_scaler = pytest.mark.parametrize("name", SCALERS)

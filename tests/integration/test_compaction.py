@@ -14,12 +14,12 @@ import pytest
 
 from support.builders import Rig, grid
 from support.state_checks import snapshot
-from weft.core.scheduler import Scheduler
 from weft.journal.sqlite import SqliteJournal
 from weft.journal.sqlite.compaction import compact
 from weft.model import Exited, Job, Started, Submitted
-from weft.placements.packed import Packed
-from weft.policies.priority import Priority
+from weft.scheduling.core.scheduler import Scheduler
+from weft.scheduling.placements.packed import Packed
+from weft.scheduling.policies.priority import Priority
 
 COMPACT = "import sys; from weft.journal.sqlite.compaction import compact; compact(sys.argv[1])"
 

@@ -25,7 +25,7 @@ PATH = [Variable(name="PATH", value=os.environ["PATH"])]
 MOODY = """
 import os
 from dataclasses import dataclass
-from weft.core.ports import Policy
+from weft.scheduling.core.ports import Policy
 
 @dataclass(frozen=True)
 class Moody(Policy):

@@ -13,10 +13,6 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from support.builders import Rig, node
 from support.state_checks import check, check_tally, snapshot
-from weft.core.ports import Policy, Replanner
-from weft.core.queue.protection import Protection
-from weft.core.scheduler import Scheduler
-from weft.core.state.apply.snapshots import snapshot as compact
 from weft.model import (
     ANYWHERE,
     Alarm,
@@ -62,7 +58,11 @@ from weft.model import (
     Where,
 )
 from weft.model.profiles import key_of
-from weft.plugins import registry
+from weft.scheduling.core.ports import Policy, Replanner
+from weft.scheduling.core.queue.protection import Protection
+from weft.scheduling.core.scheduler import Scheduler
+from weft.scheduling.core.state.apply.snapshots import snapshot as compact
+from weft.scheduling.plugins import registry
 
 NODES = (
     node("big", 8, model="A", memory_mb=80, cpus=32, ram_mb=512),

@@ -6,13 +6,13 @@ import random
 
 import pytest
 
-from weft.core.planning.tentative import TentativeRun, slots_of
-from weft.core.resources.cluster import ClusterResources
-from weft.core.resources.free import Free
-from weft.core.resources.node import Occupant
-from weft.core.resources.shapes import plain_shape
 from weft.model import Gpu, Node
-from weft.plugins import registry
+from weft.scheduling.core.planning.tentative import TentativeRun, slots_of
+from weft.scheduling.core.resources.cluster import ClusterResources
+from weft.scheduling.core.resources.free import Free
+from weft.scheduling.core.resources.node import Occupant
+from weft.scheduling.core.resources.shapes import plain_shape
+from weft.scheduling.plugins import registry
 
 Parts = tuple[tuple[int, int], ...] | None
 

@@ -11,7 +11,6 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from support.builders import Rig, node
 from support.state_checks import check, snapshot
-from weft.core.state.apply.snapshots import snapshot as compact
 from weft.model import (
     Alarm,
     Decision,
@@ -33,6 +32,7 @@ from weft.model import (
     Start,
     Submitted,
 )
+from weft.scheduling.core.state.apply.snapshots import snapshot as compact
 
 NODES = (node("n0", 4, memory_mb=40, cpus=12), node("n1", 4, memory_mb=40), node("n2", 2, memory_mb=24))
 PER_MINUTE = 2

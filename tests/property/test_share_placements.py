@@ -6,14 +6,14 @@ import random
 
 import pytest
 
-from weft.core.planning.tentative import TentativeRun, slots_of
-from weft.core.resources.cluster import ClusterResources
-from weft.core.resources.free import Free, members
-from weft.core.resources.node import Occupant
-from weft.core.resources.shapes import Shape, shape_of
 from weft.model import Gpu, Job, Node, PerRank, Replica, Share, Where
-from weft.plugins import registry
-from weft.sharing.port import SharePlacement
+from weft.scheduling.core.planning.tentative import TentativeRun, slots_of
+from weft.scheduling.core.resources.cluster import ClusterResources
+from weft.scheduling.core.resources.free import Free, members
+from weft.scheduling.core.resources.node import Occupant
+from weft.scheduling.core.resources.shapes import Shape, shape_of
+from weft.scheduling.plugins import registry
+from weft.scheduling.sharing.port import SharePlacement
 
 PLACEMENTS = ["dilu", "exclusive", "infless-l", "infless-r", "holes"]
 GB = 1024

@@ -8,10 +8,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from support.builders import Rig, grid, profile
-from weft.core.ports import Policy
-from weft.core.queue.protection import Protection
-from weft.core.teams.check import unserved_jobs
-from weft.core.teams.context import MIN_RECLAIM_GAP_S
 from weft.model import (
     Decision,
     Deployed,
@@ -26,7 +22,11 @@ from weft.model import (
     Team,
     TeamSet,
 )
-from weft.plugins import registry
+from weft.scheduling.core.ports import Policy
+from weft.scheduling.core.queue.protection import Protection
+from weft.scheduling.core.teams.check import unserved_jobs
+from weft.scheduling.core.teams.context import MIN_RECLAIM_GAP_S
+from weft.scheduling.plugins import registry
 
 TEAMS = ("a", "b", "d/x", "d/y", "")
 POLICIES = ("fifo", "balanced", "srtf", "las", "themis", "muri-s", "muri-l", "loom-s", "loom-l")

@@ -9,8 +9,8 @@ from hypothesis import assume, event, given, settings
 from hypothesis import strategies as st
 
 from support.builders import Rig, node
-from weft.core.state.job import JobState
 from weft.model import Cancelled, Job, Stop, Task, Team, TeamSet, Where
+from weft.scheduling.core.state.job import JobState
 
 TEAMS = ("a", "b", "c")
 MAX_RUNS = 9

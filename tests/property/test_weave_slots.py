@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from weft.scheduling.weaving.pace import _ordered_cycle_s
 from weft.train.weave import state
 from weft.train.weave.layout import DATA, GPU, NET, create
-from weft.weaving.pace import _ordered_cycle_s
 
 CYCLES = 30
 SECONDS = st.floats(0.01, 1.0)

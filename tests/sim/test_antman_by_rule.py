@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from support.antman_rules import ends_of
+from weft.scheduling.weaving.colocated import host_cycles_per_iteration
 from weft.sim.clusters.reader import read_cluster
 from weft.sim.simulation import Setting, simulate
 from weft.sim.traces.generator import generate
 from weft.sim.traces.profiles import profile
-from weft.weaving.colocated import host_cycles_per_iteration
 
 MIXES = ({1: 0.3, 2: 0.1, 4: 0.2, 8: 0.3, 16: 0.1}, {8: 0.8, 16: 0.1, 32: 0.1}, {1: 0.7, 2: 0.2, 4: 0.1})
 

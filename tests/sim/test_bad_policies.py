@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import pytest
 
 from support.builders import Rig, grid, node, traced
-from weft.core.ports import Ask, JobView, Policy, Replanner, View
 from weft.errors import PlanError
 from weft.model import Job, Seconds, Start, Where
+from weft.scheduling.core.ports import Ask, JobView, Policy, Replanner, View
 from weft.sim.simulation import Model, Setting, simulate
 
 HERE = r"\(.*test_bad_policies\.py:\d+\)"

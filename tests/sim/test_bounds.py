@@ -8,9 +8,9 @@ from math import isclose
 
 import pytest
 
-from weft.core.metrics.figures import Record, figures, gather
 from weft.model import WHOLE, Gpu, Job, Node, Profile, Share
-from weft.plugins import registry
+from weft.scheduling.core.metrics.figures import Record, figures, gather
+from weft.scheduling.plugins import registry
 from weft.sim import bounds
 from weft.sim.bounds import compute_bounds
 from weft.sim.clusters.feasible_jobs import split_feasible

@@ -8,13 +8,13 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from support.builders import Rig, grid, profile
-from weft.core.ports import Ask, View
 from weft.model import Edited, Job, NodeEndChanged, Team
-from weft.policies.loom_s import LoomS
+from weft.scheduling.core.ports import Ask, View
+from weft.scheduling.policies.loom_s import LoomS
+from weft.scheduling.weaving.live_jobs import LiveJobs
 from weft.sim.faults.uncertainty import Uncertainty
 from weft.sim.simulation import Model, Setting, simulate
 from weft.sim.traces.generator import GANG_MIX, generate
-from weft.weaving.live_jobs import LiveJobs
 
 
 @dataclass(frozen=True)

@@ -8,11 +8,11 @@ from dataclasses import replace
 import pytest
 
 from support.builders import Rig, grid, profile, record, traced
-from weft.core.metrics.figures import gather
 from weft.model import Job, Node, Rewoven, Start
+from weft.scheduling.core.metrics.figures import gather
+from weft.scheduling.weaving.valuation import MIN_WAKE_S
 from weft.sim.simulation import Model, prepare
 from weft.sim.traces.trace import TraceJob
-from weft.weaving.valuation import MIN_WAKE_S
 
 THREE = 1.5 / 1.015
 DATA, GPU = profile(0.9, 0.05, 0.05), profile(0.05, 0.9, 0.05)

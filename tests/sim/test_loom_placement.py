@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from support.builders import Rig, grid, node, record
-from weft.core.planning.tentative import slots_of
-from weft.core.ports import Policy
 from weft.model import Deployed, Job, Node, PerRank, Profile, ScaleRule, Service, Where
-from weft.plugins import registry
+from weft.scheduling.core.planning.tentative import slots_of
+from weft.scheduling.core.ports import Policy
+from weft.scheduling.plugins import registry
 from weft.sim.traces.generator import generate
 from weft.sim.traces.profiles import MODELS, profile
 

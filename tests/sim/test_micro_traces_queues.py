@@ -8,7 +8,7 @@ import pytest
 
 from support.builders import Rig, grid, record, starts, traced
 from weft.model import Job, Start
-from weft.policy_state.attained_service import gittins_index
+from weft.scheduling.policy_state.attained_service import gittins_index
 from weft.sim.traces.trace import TraceJob
 
 

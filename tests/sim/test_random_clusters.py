@@ -8,7 +8,7 @@ import pytest
 
 from support.state_checks import double_booked
 from weft.model import ANYWHERE, WHOLE, Gpu, Job, Node, PerRank, Profile, Share, Where
-from weft.plugins import registry
+from weft.scheduling.plugins import registry
 from weft.sim.clusters.feasible_jobs import split_feasible
 from weft.sim.simulation import Model, Setting, simulate
 from weft.sim.traces.trace import TraceJob

@@ -12,11 +12,11 @@ import pytest
 
 from support.builders import grid, node, profile, record, traced
 from support.state_checks import check
-from weft.core.metrics.figures import figures, gather
-from weft.core.scheduler import Scheduler
 from weft.errors import InputError
 from weft.journal.codec import encode_line
 from weft.model import Exited, Fact, Node, NodeJoined, NodeLost, Progressed, Start, Stop, Submitted
+from weft.scheduling.core.metrics.figures import figures, gather
+from weft.scheduling.core.scheduler import Scheduler
 from weft.sim import engine
 from weft.sim.engine import Engine
 from weft.sim.faults.failures import Crashes, Faults

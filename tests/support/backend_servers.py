@@ -19,11 +19,11 @@ from weft.agent.connection import SchedulerChannel
 from weft.agent.node import describe_machine
 from weft.agent.state_dir import AgentDir
 from weft.agent.worker import Worker, create_worker
-from weft.core.state.job import JobState
 from weft.endpoints.paths import Paths
 from weft.engines.process.gpu.discovery import Machine, discover
 from weft.engines.process.gpu.nvml import NoDriver, Nvml, open_nvml
 from weft.model import Cancelled, Event, Exited, Job, JobId, Submitted, Task
+from weft.scheduling.core.state.job import JobState
 from weft.server.api.blobs import Blobs
 from weft.server.auth.identity import owner, set_caller
 from weft.server.backends.agents import agent_backend

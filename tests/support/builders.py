@@ -6,10 +6,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from weft.core.ports import Policy
-from weft.core.scheduler import Scheduler
-from weft.core.state.job import JobState
-from weft.core.state.state import State
 from weft.model import (
     Alarm,
     Cancelled,
@@ -35,7 +31,11 @@ from weft.model import (
     Submitted,
     Wake,
 )
-from weft.plugins import registry
+from weft.scheduling.core.ports import Policy
+from weft.scheduling.core.scheduler import Scheduler
+from weft.scheduling.core.state.job import JobState
+from weft.scheduling.core.state.state import State
+from weft.scheduling.plugins import registry
 from weft.sim.simulation import Setting, prepare
 from weft.sim.traces.trace import TraceJob
 

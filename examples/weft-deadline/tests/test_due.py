@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from weft.core.resources.cluster import ClusterResources
-from weft.core.resources.shapes import plain_shape
-from weft.core.scheduler import Scheduler
 from weft.errors import InputError
 from weft.model import Gpu, Job, Node, NodeJoined, Start, Started, Stop, Submitted
-from weft.placements.packed import Packed
-from weft.plugins.registry import load_policy
+from weft.scheduling.core.resources.cluster import ClusterResources
+from weft.scheduling.core.resources.shapes import plain_shape
+from weft.scheduling.core.scheduler import Scheduler
+from weft.scheduling.placements.packed import Packed
+from weft.scheduling.plugins.registry import load_policy
 from weft.sim.simulation import Setting, simulate
 from weft.sim.traces.trace import TraceJob
 

@@ -64,7 +64,7 @@ def seconds_or_duration(text: str) -> float:
 
 def plugin(text: str) -> str:
     """Parse a policy or placement for a scheduler: the path of a file becomes absolute."""
-    from weft.plugins.registry import absolute_spec
+    from weft.scheduling.plugins.registry import absolute_spec
 
     return absolute_spec(text)
 

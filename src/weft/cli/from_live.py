@@ -26,7 +26,7 @@ UNUSABLE: Final = ("trace", "cluster", "services", "explain", "watch", "at")
 def read_workload(args: argparse.Namespace) -> ReadWorkload:
     """Return the ended jobs of the scheduler as a trace, with the nodes that it has now."""
     from weft.compare.workload import ReadWorkload
-    from weft.core.metrics.history import Selection, read_history
+    from weft.scheduling.core.metrics.history import Selection, read_history
     from weft.sim.traces.history import export
 
     if args.trace:
@@ -67,8 +67,8 @@ def simulate_present(args: argparse.Namespace) -> int:
         if getattr(args, name):
             shown = "a trace" if name == "trace" else f"--{name}"
             raise InputError(f"{shown} and --from-live are both given", hint="the simulation starts from the scheduler")
-    from weft.core.metrics.figures import figures as compute
     from weft.forecast.present import simulate_from
+    from weft.scheduling.core.metrics.figures import figures as compute
 
     policy = args.policy or present_policy(args)
     if not policy:

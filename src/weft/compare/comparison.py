@@ -13,10 +13,10 @@ from weft.compare.workload import LoadedWorkload, Warn, Workload, ignore, load_w
 from weft.errors import InputError
 from weft.report.digest import Digest
 from weft.report.stats import FIGURES, Outcome, estimate, summarise
+from weft.scheduling.weaving.pace import Pace
+from weft.scheduling.weaving.rates import Rates
 from weft.sim.bounds import WeaveRules, compute_bounds
 from weft.sim.simulation import pace_of
-from weft.weaving.pace import Pace
-from weft.weaving.rates import Rates
 
 OpenProgress = Callable[[Sequence[str], Sequence[int]], AbstractContextManager[Progress]]
 """Called with the policy and the number of jobs of each trial, before the first trial starts."""

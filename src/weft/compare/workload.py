@@ -6,18 +6,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from weft.core.ports import Placement
-from weft.core.reasons import count_gpus
 from weft.errors import Infeasible, InputError
 from weft.model import Job, Node, Team
-from weft.plugins import registry
+from weft.scheduling.core.ports import Placement
+from weft.scheduling.core.reasons import count_gpus
+from weft.scheduling.plugins import registry
+from weft.scheduling.weaving.rates import Contention, Order
 from weft.sim.clusters.feasible_jobs import split_feasible
 from weft.sim.clusters.reader import read_cluster
 from weft.sim.costs.real import CHECKPOINT_INTERVAL_S
 from weft.sim.faults.uncertainty import CERTAIN, Uncertainty
 from weft.sim.simulation import Model, Setting, placement_of
 from weft.sim.traces.trace import Trace, TraceJob, line_of, read_trace, with_load
-from weft.weaving.rates import Contention, Order
 
 if TYPE_CHECKING:
     from weft.sim.serving.workload import ServiceWorkload

@@ -13,9 +13,9 @@ from dataclasses import replace
 from heapq import nlargest
 from typing import Final
 
-from weft.core.state.job import JobState
-from weft.core.state.state import State
 from weft.model import Job, JobId, Seconds
+from weft.scheduling.core.state.job import JobState
+from weft.scheduling.core.state.state import State
 from weft.sim.traces.trace import TraceJob
 
 MAX_PAST: Final = 2000

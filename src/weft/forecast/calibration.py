@@ -12,10 +12,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
-from weft.core.state.state import State
 from weft.forecast.quantiles import Forecast, JobForecast, Quantiles
 from weft.model import JobId, Seconds
 from weft.model.status import ENDED
+from weft.scheduling.core.state.state import State
 
 MIN_OUTCOMES: Final = 10
 """With fewer outcomes, forecasts stay as they are."""

@@ -10,9 +10,6 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from weft.core.scheduler import Scheduler
-from weft.core.state.job import JobState
-from weft.core.state.state import State
 from weft.forecast.remaining import FOREVER_S
 from weft.model import (
     Decision,
@@ -29,6 +26,11 @@ from weft.model import (
     Stop,
 )
 from weft.model.status import ENDED
+from weft.scheduling.core.scheduler import Scheduler
+from weft.scheduling.core.state.job import JobState
+from weft.scheduling.core.state.state import State
+from weft.scheduling.weaving.pace import Pace
+from weft.scheduling.weaving.rates import Rates, pacing
 from weft.sim.costs.real import CHECKPOINT_INTERVAL_S, RealCosts
 from weft.sim.costs.speed import Speed
 from weft.sim.engine import NEVER, Engine
@@ -36,8 +38,6 @@ from weft.sim.faults.estimates import Estimates
 from weft.sim.faults.failures import Crashes, Faults
 from weft.sim.traces.profiles import UNMEASURED
 from weft.sim.traces.trace import TraceJob
-from weft.weaving.pace import Pace
-from weft.weaving.rates import Rates, pacing
 
 HORIZON_S: Final = FOREVER_S / 1000
 """Events later than this count as never."""

@@ -15,10 +15,10 @@ from itertools import islice
 from math import inf
 from typing import Final, NamedTuple
 
-from weft.core.state.durations import kinds_of
-from weft.core.state.job import JobState
-from weft.core.state.state import State
 from weft.model import Seconds
+from weft.scheduling.core.state.durations import kinds_of
+from weft.scheduling.core.state.job import JobState
+from weft.scheduling.core.state.state import State
 
 MAX_LEARNED_JOBS: Final = 20_000
 """The latest ended jobs from which durations are learned."""

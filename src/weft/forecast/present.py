@@ -7,12 +7,12 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from weft.core.metrics.figures import Record, gather
-from weft.core.scheduler import Scheduler
 from weft.forecast.forward import run_forward, unfinished_jobs
 from weft.forecast.remaining import remaining_times
 from weft.model import Fact, Seconds, Wake
-from weft.plugins import registry
+from weft.scheduling.core.metrics.figures import Record, gather
+from weft.scheduling.core.scheduler import Scheduler
+from weft.scheduling.plugins import registry
 
 
 @dataclass(frozen=True)

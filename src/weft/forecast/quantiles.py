@@ -8,13 +8,13 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from weft.core.scheduler import Scheduler
-from weft.core.state.job import JobState
 from weft.forecast.arrivals import Arrivals
 from weft.forecast.forward import MEASURED, Costs, run_forward, unfinished_jobs
 from weft.forecast.remaining import Basis, RemainingTimes, remaining_times
 from weft.forecast.samples import Times, run_samples
 from weft.model import Event, JobId, Seconds
+from weft.scheduling.core.scheduler import Scheduler
+from weft.scheduling.core.state.job import JobState
 
 SAMPLES: Final = 30
 SEED: Final = 0

@@ -14,13 +14,13 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from itertools import chain
 from typing import Final, Literal, NamedTuple
 
-from weft.core.metrics.work import declared_length_s
-from weft.core.state.durations import kinds_of
-from weft.core.state.job import JobState
-from weft.core.state.state import State
 from weft.forecast.history import History, learn
 from weft.model import Job, JobId, Seconds
 from weft.model.status import ENDED
+from weft.scheduling.core.metrics.work import declared_length_s
+from weft.scheduling.core.state.durations import kinds_of
+from weft.scheduling.core.state.job import JobState
+from weft.scheduling.core.state.state import State
 
 FOREVER_S: Final = 1e12
 """The remaining time of a job that does not end, or about which nothing is known."""

@@ -12,13 +12,13 @@ from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import Final
 
-from weft.core.scheduler import Scheduler
-from weft.core.state.state import State
 from weft.forecast.calibration import Calibration
 from weft.forecast.quantiles import Forecast, JobForecast, Sampling, forecast
 from weft.forecast.remaining import remaining_times
 from weft.model import Cancelled, Edited, Event, Gpu, JobId, Node, NodeId, NodeJoined, Seconds, Wake
 from weft.model.status import ENDED
+from weft.scheduling.core.scheduler import Scheduler
+from weft.scheduling.core.state.state import State
 
 NODE_PREFIX: Final = "whatif-"
 MAX_CHANGES: Final = 5

@@ -57,7 +57,7 @@ def add_command(spec: JobSpec, *, here: bool = False) -> None:
 
 def command_for(params: Mapping[str, str], group: str = GROUP) -> WorkloadCommand:
     """Return the command that is registered for `params.model`. If there is none, name the known models."""
-    from weft.plugins.registry import registered_plugins
+    from weft.scheduling.plugins.registry import registered_plugins
 
     model = params.get("model")
     if not model:

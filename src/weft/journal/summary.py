@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from weft.core.metrics.collector import Collector
-from weft.core.metrics.work import WorkMeter
-from weft.core.state.apply.snapshots import snapshot
-from weft.core.state.state import State
 from weft.model import Alarm, Fact, Job, JobSnapshot, Seconds, StateSnapshot, Task, Usage
+from weft.scheduling.core.metrics.collector import Collector
+from weft.scheduling.core.metrics.work import WorkMeter
+from weft.scheduling.core.state.apply.snapshots import snapshot
+from weft.scheduling.core.state.state import State
 
 
 def summary(facts: Iterable[Fact]) -> list[Fact] | None:

@@ -12,17 +12,17 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Final
 
-from weft.core.planning.feasibility import Feasible
-from weft.core.planning.tentative import TentativeRun, node_for_cpus, slots_of
-from weft.core.ports import Placement
-from weft.core.resources.cluster import ClusterResources
-from weft.core.resources.shapes import Shape
-from weft.core.state.job import JobState
-from weft.core.state.node_ends import time_needed_s
-from weft.core.state.pools import PoolState
-from weft.core.state.state import State
 from weft.model import Job, NodeId
 from weft.model.pool import Pool
+from weft.scheduling.core.planning.feasibility import Feasible
+from weft.scheduling.core.planning.tentative import TentativeRun, node_for_cpus, slots_of
+from weft.scheduling.core.ports import Placement
+from weft.scheduling.core.resources.cluster import ClusterResources
+from weft.scheduling.core.resources.shapes import Shape
+from weft.scheduling.core.state.job import JobState
+from weft.scheduling.core.state.node_ends import time_needed_s
+from weft.scheduling.core.state.pools import PoolState
+from weft.scheduling.core.state.state import State
 
 MAX_JOBS: Final = 10_000
 """Waiting jobs beyond these are not looked at: the ones before them need more nodes than a pool has."""

@@ -10,9 +10,9 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from weft.core.state.pools import Removing
 from weft.model import NodeId, Seconds
 from weft.model.pool import Pool
+from weft.scheduling.core.state.pools import Removing
 
 Phase = Literal["requested", "pending", "running", "joined", "released"]
 """`requested`: the provider has not answered yet; `pending`: it waits there; `running`: no worker has joined yet."""

@@ -9,9 +9,6 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from weft.core.scheduler import Scheduler
-from weft.core.state.job import JobState
-from weft.core.state.state import State
 from weft.endpoints.paths import Paths
 from weft.engines.background import TaskSet
 from weft.engines.process.output.left_reports import unsent_report
@@ -20,6 +17,11 @@ from weft.journal import open_journal
 from weft.journal.marker import Marker
 from weft.model import Decision, Event, Slots
 from weft.model.slots import format_slots
+from weft.scheduling.core.scheduler import Scheduler
+from weft.scheduling.core.state.job import JobState
+from weft.scheduling.core.state.state import State
+from weft.scheduling.weaving.pace import Pace
+from weft.scheduling.weaving.rates import Rates
 from weft.server.backends.base import BuildBackend, Host, Order
 from weft.server.forecasts.keeper import ForecastKeeper
 from weft.server.forecasts.outcomes import Outcomes
@@ -43,8 +45,6 @@ from weft.server.settings import Settings, changed, save
 from weft.server.shared_files import FolderOnly, LedParts
 from weft.server.weaves.messages import DEFAULT_ORDER
 from weft.server.weaves.monitor import WeaveMonitor
-from weft.weaving.pace import Pace
-from weft.weaving.rates import Rates
 from weft.wire.views.jobs import ProgressView
 
 MIN_FREE_MB: Final = 16

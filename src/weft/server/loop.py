@@ -16,7 +16,6 @@ from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
-from weft.core.scheduler import Scheduler
 from weft.engines.background import TaskSet
 from weft.errors import Deposed, InputError, JournalError, Refused, WeftError
 from weft.journal.base import Encoded
@@ -36,6 +35,7 @@ from weft.model import (
     Unwoven,
     Wake,
 )
+from weft.scheduling.core.scheduler import Scheduler
 from weft.server.pause_reasons import POLICY_FAILED
 from weft.server.process.clock import Clock
 from weft.server.process.cpu_shares import Account, payer

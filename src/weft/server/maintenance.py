@@ -12,13 +12,13 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final, Protocol
 
-from weft.core.scheduler import Scheduler
-from weft.core.state.state import State
 from weft.endpoints.paths import Paths
 from weft.engines.background import TaskSet
 from weft.engines.process.output.logs import RUNS_KEPT, remove_old_runs
 from weft.journal import Journal, for_process, store_at
 from weft.model import Event, Paused, Purged, Resumed
+from weft.scheduling.core.scheduler import Scheduler
+from weft.scheduling.core.state.state import State
 from weft.server.backends.base import RunLogs
 from weft.server.jobs.commands import JobCommands
 from weft.server.jobs.progress import Progress

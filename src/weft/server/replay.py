@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Final
 
-from weft.core.queue.protection import Protection
-from weft.core.scheduler import Scheduler
 from weft.errors import JournalError
 from weft.journal import Journal
 from weft.model import Fact
-from weft.plugins import registry
+from weft.scheduling.core.queue.protection import Protection
+from weft.scheduling.core.scheduler import Scheduler
+from weft.scheduling.plugins import registry
 from weft.server.process.slices import Steps
 from weft.server.settings import Settings
 

@@ -12,8 +12,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
-from weft.core.state.job import JobState
-from weft.core.state.state import State
 from weft.endpoints.paths import Paths
 from weft.engines.process.events import RunExited
 from weft.engines.process.exit_rules import exit_event
@@ -27,6 +25,8 @@ from weft.journal import Store, open_journal, store_at
 from weft.journal.codec import decode_line, encode_line
 from weft.journal.marker import Marker, Restored
 from weft.model import Cancelled, Exited, Fact, Job, JobId, NodeJoined, PerRank, Seconds, Slots, Start, Submitted, Task
+from weft.scheduling.core.state.job import JobState
+from weft.scheduling.core.state.state import State
 
 WEFT_VARIABLES: Final = ("WEFT_", "CUDA_VISIBLE_", "NVIDIA_VISIBLE_", "ROCR_VISIBLE_", "HIP_VISIBLE_")
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from weft.core.scheduler import Scheduler
 from weft.journal import Journal
 from weft.journal.postgres.blobs import BlobTable
+from weft.scheduling.core.scheduler import Scheduler
 
 
 class SharedFiles(Protocol):

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from weft.core.reasons import WaitReasons
-from weft.core.resources.node import NodeResources, memory_held
-from weft.core.scheduler import Scheduler
-from weft.core.state.job import JobState
-from weft.core.state.state import State
 from weft.jobspec import dependencies
 from weft.jobspec.description import describe, jobs_per_gpu, share_of
 from weft.model import WHOLE, JobId, Seconds, Task
 from weft.model.pool import is_of_pool
 from weft.model.slots import Renumber, format_slots, nodes_of
 from weft.model.status import ENDED, Reason
+from weft.scheduling.core.reasons import WaitReasons
+from weft.scheduling.core.resources.node import NodeResources, memory_held
+from weft.scheduling.core.scheduler import Scheduler
+from weft.scheduling.core.state.job import JobState
+from weft.scheduling.core.state.state import State
 from weft.server.gpu_numbers import GpuNumbers
 from weft.server.inventory import GpuUsage, NodeConnection
 from weft.server.weaves.messages import weave_id

@@ -9,7 +9,7 @@ from typing import Final
 from weft.inputs.quantities import check_name, parse_duration, parse_megabytes, parse_share
 from weft.inputs.yaml import YamlMapping, YamlValue
 from weft.model import Health, Job, PerRank, RoutingRule, ScaleRule, Service, Share, Task, Timeouts, UpdateRule
-from weft.plugins import registry
+from weft.scheduling.plugins import registry
 
 KEYS: Final = (
     "service", "gpus", "share", "memory", "replicas", "scale", "slo", "concurrency", "health", "timeouts", "update",

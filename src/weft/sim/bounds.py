@@ -15,12 +15,12 @@ from math import fsum
 from typing import TYPE_CHECKING, Final, Literal
 
 from weft.model import Node, Profile
+from weft.scheduling.weaving.pace import FACTORS, GREEDY_FACTORS, cycle_s
+from weft.scheduling.weaving.prices import price_work
+from weft.scheduling.weaving.rates import DATA_LANES
 from weft.sim.costs.muri import makespan_since
 from weft.sim.costs.speed import ACROSS_NODES, ACROSS_SWITCHES
 from weft.sim.traces.trace import TraceJob
-from weft.weaving.pace import FACTORS, GREEDY_FACTORS, cycle_s
-from weft.weaving.prices import price_work
-from weft.weaving.rates import DATA_LANES
 
 if TYPE_CHECKING:
     import numpy as np

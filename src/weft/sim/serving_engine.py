@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from weft.core.state.job import JobState
-from weft.core.state.state import State
 from weft.model import Decision, DrainReplica, Event, Node, NodeLost, Seconds, Start, Stop, Team
+from weft.scheduling.core.state.job import JobState
+from weft.scheduling.core.state.state import State
 from weft.sim.costs.real import RealCosts
 from weft.sim.engine import Engine
 from weft.sim.faults.estimates import Estimates

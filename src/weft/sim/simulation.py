@@ -9,13 +9,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from typing import Literal
 
-from weft.core.ports import Policy
-from weft.core.scheduler import Scheduler
-from weft.core.state.state import State
 from weft.journal.memory import MemoryJournal
 from weft.model import Decision, Event, Fact, Node, Seconds, Team
-from weft.plugins import registry
-from weft.plugins.errors import attribute_errors
+from weft.scheduling.core.ports import Policy
+from weft.scheduling.core.scheduler import Scheduler
+from weft.scheduling.core.state.state import State
+from weft.scheduling.plugins import registry
+from weft.scheduling.plugins.errors import attribute_errors
+from weft.scheduling.weaving.pace import Pace
+from weft.scheduling.weaving.rates import Contention, Order, Rates, pacing
 from weft.sim.costs.muri import QUIRKS, MuriCosts, Quirks
 from weft.sim.costs.real import CHECKPOINT_INTERVAL_S, RealCosts
 from weft.sim.costs.speed import Speed
@@ -30,8 +32,6 @@ from weft.sim.serving.workload import ServiceWorkload
 from weft.sim.serving_engine import ServingEngine
 from weft.sim.teams import TeamWatch
 from weft.sim.traces.trace import TraceJob
-from weft.weaving.pace import Pace
-from weft.weaving.rates import Contention, Order, Rates, pacing
 
 Model = Literal["real", "muri"]
 

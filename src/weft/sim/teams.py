@@ -7,11 +7,11 @@ from dataclasses import replace
 from itertools import cycle
 from typing import Any
 
-from weft.core.metrics.figures import JobRecord, Record, figures
-from weft.core.scheduler import Scheduler
-from weft.core.state.teams import Teams
-from weft.core.teams.check import unserved_jobs
 from weft.model import Job, Seconds, Task, Team
+from weft.scheduling.core.metrics.figures import JobRecord, Record, figures
+from weft.scheduling.core.scheduler import Scheduler
+from weft.scheduling.core.state.teams import Teams
+from weft.scheduling.core.teams.check import unserved_jobs
 from weft.sim.traces.trace import TraceJob
 
 

@@ -14,9 +14,9 @@ from collections.abc import Hashable, Sequence
 from math import ceil
 from typing import Final, NamedTuple
 
-from weft.sharing.demand import Demand
+from weft.scheduling.sharing.demand import Demand
+from weft.scheduling.weaving.simplex import maximise
 from weft.study.instances import InstanceEvent
-from weft.weaving.simplex import maximise
 
 ANCHOR_STEP: Final = 0.05
 MODEL_STEP: Final = 0.02

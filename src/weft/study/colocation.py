@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from weft.errors import InputError
-from weft.plugins import registry
-from weft.sharing.demand import Demand, Part
-from weft.sharing.ledger import GpuLedger
-from weft.sharing.moves import MoveAllowance
-from weft.sharing.port import SharePlacement
+from weft.scheduling.plugins import registry
+from weft.scheduling.sharing.demand import Demand, Part
+from weft.scheduling.sharing.ledger import GpuLedger
+from weft.scheduling.sharing.moves import MoveAllowance
+from weft.scheduling.sharing.port import SharePlacement
 from weft.study.instances import InstanceEvent
 
 MIN_NODES: Final = 1000

@@ -18,7 +18,7 @@ from typing import Any, Final, NamedTuple
 from weft.errors import InputError
 from weft.inputs.files import read_text
 from weft.model import Share
-from weft.sharing.demand import Demand, Kind
+from weft.scheduling.sharing.demand import Demand, Kind
 
 MB_PER_GB: Final = 1024
 KINDS: Final[dict[str, Kind]] = {"training": "training", "inference": "inference", "llm-inference": "llm"}

@@ -8,8 +8,8 @@ from statistics import fmean
 from typing import Final
 
 from weft.errors import InputError
-from weft.plugins import registry
-from weft.scaling.port import Autoscaler
+from weft.scheduling.plugins import registry
+from weft.scheduling.scaling.port import Autoscaler
 from weft.sim.serving.arrivals import Arrivals
 from weft.sim.serving.run import ServiceFigures, serve
 from weft.sim.serving.service import SimulatedService

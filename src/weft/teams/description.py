@@ -7,10 +7,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from weft.core.state.teams import Teams
 from weft.errors import InputError, UnknownName
 from weft.inputs.quantities import parse_whole
 from weft.model import Team
+from weft.scheduling.core.state.teams import Teams
 
 MAX_GPUS: Final = 1_000_000
 MAX_WEIGHT: Final = 1000.0

@@ -6,12 +6,12 @@ import sys
 from typing import Final
 
 from weft.client.trace_player import Program
+from weft.scheduling.weaving.pace import FACTORS
 from weft.sim.traces.trace import TraceJob
 from weft.testbed.device_servers import VARIABLE, device_options
 from weft.testbed.matrix import Cell, weaves, with_order
 from weft.testbed.scaling import scale_policy, scale_profile
 from weft.train.emulated import program, woven
-from weft.weaving.pace import FACTORS
 from weft.wire.convert import stage_profile
 from weft.wire.messages import JobSpec
 

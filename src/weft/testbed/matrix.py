@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from weft.errors import InputError
-from weft.plugins import registry
+from weft.scheduling.plugins import registry
 
 GENERATED: Final = "generated"
 """The name of the trace that is generated when none is given."""

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Final
 
 from weft.model import Profile
-from weft.plugins import registry
+from weft.scheduling.plugins import registry
 
 MIN_INTERVAL_S: Final = 0.1
 """The shortest schedule interval of a scheduler."""

@@ -12,7 +12,7 @@ from typing import Final
 from weft.compare.workload import open_trace
 from weft.errors import Infeasible, InputError
 from weft.model import Node
-from weft.plugins import registry
+from weft.scheduling.plugins import registry
 from weft.sim.clusters.feasible_jobs import split_feasible
 from weft.sim.clusters.reader import read_cluster
 from weft.sim.traces.distributions import Durations

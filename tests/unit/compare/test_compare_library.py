@@ -106,7 +106,7 @@ def test_a_trial_in_this_process_gives_the_same_figures() -> None:
 def test_a_policy_that_breaks_leaves_the_others_alone(tmp_path: Path) -> None:
     path = tmp_path / "broken.py"
     path.write_text(
-        "from weft.policies.fifo import Fifo\n\n\nclass Broken(Fifo):\n"
+        "from weft.scheduling.policies.fifo import Fifo\n\n\nclass Broken(Fifo):\n"
         "    def key(self, job, now):\n        raise ValueError('no such luck')\n"
     )
     found = compare_policies(Workload("demo", "4x8"), [f"{path}:Broken", "fifo"], processes=2)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import weft
 
-LARGE = {"asyncio", "dataclasses", "inspect", "logging", "subprocess", "pathlib", "weft.model", "weft.core"}
+LARGE = {"asyncio", "dataclasses", "inspect", "logging", "subprocess", "pathlib", "weft.model", "weft.scheduling.core"}
 
 
 def test_it_imports_little() -> None:

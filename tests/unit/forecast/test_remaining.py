@@ -7,11 +7,11 @@ import random
 import pytest
 
 from support.builders import Rig, node
-from weft.core.state.apply.snapshots import snapshot
-from weft.core.state.job import JobState
 from weft.forecast.history import DRIFT_JOBS, MAX_FINISHED, History, learn
 from weft.forecast.remaining import ERA_JOBS, FOREVER_S, MIN_ATTAINED_S, MIN_DRIFTS, RemainingTimes, remaining_times
 from weft.model import Job, Task
+from weft.scheduling.core.state.apply.snapshots import snapshot
+from weft.scheduling.core.state.job import JobState
 
 NOTHING = History()
 

@@ -8,8 +8,6 @@ from math import inf
 import pytest
 
 from support.builders import Rig, node
-from weft.core.metrics.figures import figures
-from weft.core.state.apply.snapshots import snapshot
 from weft.errors import WeftError
 from weft.forecast.arrivals import MIN_PAST, Arrivals
 from weft.forecast.branches import Branches
@@ -19,6 +17,8 @@ from weft.forecast.quantiles import Quantiles, Sampling, forecast, quantiles
 from weft.forecast.remaining import RemainingTimes
 from weft.forecast.whatif import Change, what_if
 from weft.model import Deployed, Job, Paused, Ready, Service, Share, Task
+from weft.scheduling.core.metrics.figures import figures
+from weft.scheduling.core.state.apply.snapshots import snapshot
 
 FEW = Sampling(samples=3)
 

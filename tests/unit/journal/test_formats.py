@@ -17,7 +17,6 @@ from typing import Any
 
 import pytest
 
-from weft.core.state.state import State
 from weft.journal import open_journal
 from weft.journal.codec import FORMAT, decode_line, encode_line, seal
 from weft.journal.jsonl import HEADER
@@ -89,6 +88,7 @@ from weft.model import (
     Used,
     Where,
 )
+from weft.scheduling.core.state.state import State
 
 FIXTURES = Path(__file__).parent / "fixtures"
 JOURNALS = ("journal-v1.jsonl", "journal-v1.sql")

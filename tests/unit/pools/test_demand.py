@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from weft.core.state.state import State
 from weft.model import (
     AllocationRequested,
     Fact,
@@ -24,8 +23,9 @@ from weft.model import (
     Task,
     Where,
 )
-from weft.placements.packed import Packed
 from weft.pools.demand import Demand, Fits, measure_demand
+from weft.scheduling.core.state.state import State
+from weft.scheduling.placements.packed import Packed
 
 POOL = Pool("a100", "slurm", 4, 3, 3600.0, "A100", 80_000)
 

@@ -6,9 +6,9 @@ import asyncio
 from collections.abc import Mapping
 from pathlib import Path
 
-from weft.core.state.job import JobState
 from weft.endpoints.paths import Paths
 from weft.model import Exited, Gpu, Job, JobId, Node, NodeJoined, Start, Started, Submitted
+from weft.scheduling.core.state.job import JobState
 from weft.server.backends.base import BackendPorts, Host, Order
 from weft.server.controller import Controller
 from weft.server.inventory import BackendSummary

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from support.builders import grid
-from weft.core.scheduler import Scheduler
-from weft.core.state.job import JobState
 from weft.model import (
     Cancelled,
     Cordoned,
@@ -21,7 +19,9 @@ from weft.model import (
     Submitted,
     Uncordoned,
 )
-from weft.plugins import registry
+from weft.scheduling.core.scheduler import Scheduler
+from weft.scheduling.core.state.job import JobState
+from weft.scheduling.plugins import registry
 from weft.server.changes import rows as limits
 from weft.server.changes.rows import ChangeBuilder, Readings
 from weft.server.changes.tracker import MAX_EVENTS, ChangeTracker

@@ -8,10 +8,10 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from weft.core.scheduler import Scheduler
 from weft.journal.memory import MemoryJournal
 from weft.model import Job, Submitted
-from weft.plugins import registry
+from weft.scheduling.core.scheduler import Scheduler
+from weft.scheduling.plugins import registry
 from weft.server.loop import Loop
 from weft.server.process.clock import Clock
 from weft.server.process.cpu_shares import BURST_S, MAX_CALLS, Account, CpuShares, metered, metered_stream, set_payer

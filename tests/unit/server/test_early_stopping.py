@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from support.builders import Rig, grid
-from weft.core.state.apply.snapshots import snapshot
-from weft.core.state.state import State
 from weft.model import Event, Evicted, Held, Job, Released, Reported, Seconds, Stop, Task
+from weft.scheduling.core.state.apply.snapshots import snapshot
+from weft.scheduling.core.state.state import State
 from weft.server.jobs.progress_report import Report
 from weft.server.jobs.trials import EarlyStopping, kept_report
 

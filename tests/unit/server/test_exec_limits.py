@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from support.builders import Rig, grid
-from weft.core.state.teams import Teams
 from weft.errors import InputError
+from weft.scheduling.core.state.teams import Teams
 from weft.server.auth.identity import Caller
 from weft.server.gpu_numbers import GpuNumbers
 from weft.server.jobs.admission import ClusterRules

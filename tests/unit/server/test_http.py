@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from weft.core.state.teams import Teams
 from weft.errors import WeftError
+from weft.scheduling.core.state.teams import Teams
 from weft.server.http import listener
 from weft.server.http.app import Web
 from weft.server.http.prometheus import Metrics

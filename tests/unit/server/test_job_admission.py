@@ -11,7 +11,7 @@ from support.builders import Rig, grid
 from weft.errors import InputError
 from weft.model import Job, Share, Task
 from weft.model.node import CONTAINERS
-from weft.plugins.registry import load_placement
+from weft.scheduling.plugins.registry import load_placement
 from weft.server.auth.identity import Caller
 from weft.server.gpu_numbers import GpuNumbers
 from weft.server.jobs.admission import ClusterRules, SingleNodeRules

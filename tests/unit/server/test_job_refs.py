@@ -6,9 +6,9 @@ import time
 
 import pytest
 
-from weft.core.state.state import State
 from weft.errors import InputError
 from weft.model import Job, Submitted, Task
+from weft.scheduling.core.state.state import State
 from weft.server.jobs.job_refs import resolve, resolve_to_change
 
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from weft.core.state.job import JobState
 from weft.engines.process.output.logs import MAX_PART_BYTES, LogPart, log_path, read_part
 from weft.engines.process.shim.log_cap import enforce_cap
 from weft.model import Job
+from weft.scheduling.core.state.job import JobState
 from weft.server.api.logs import LogQuery, _read_run
 
 

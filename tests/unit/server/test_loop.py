@@ -6,11 +6,11 @@ import asyncio
 import time
 
 from support.builders import node
-from weft.core.scheduler import Scheduler
 from weft.errors import InputError
 from weft.journal.memory import MemoryJournal
 from weft.model import Exited, Job, NodeJoined, Start, Submitted
-from weft.plugins import registry
+from weft.scheduling.core.scheduler import Scheduler
+from weft.scheduling.plugins import registry
 from weft.server.loop import Loop
 from weft.server.process.clock import Clock
 

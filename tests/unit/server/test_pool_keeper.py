@@ -14,7 +14,6 @@ from random import Random
 import pytest
 
 from weft.cli.views.live_services import explain_lines
-from weft.core.scheduler import Scheduler
 from weft.journal.memory import MemoryJournal
 from weft.model import (
     AllocationEnded,
@@ -37,8 +36,9 @@ from weft.model import (
     Team,
     TeamSet,
 )
-from weft.plugins import registry
 from weft.pools.provider import AllocationSpec, AllocationStatus, ProviderError, Site
+from weft.scheduling.core.scheduler import Scheduler
+from weft.scheduling.plugins import registry
 from weft.server.auth.tokens import Tokens
 from weft.server.loop import Loop
 from weft.server.pools import keeper as keeper_module

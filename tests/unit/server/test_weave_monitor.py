@@ -5,8 +5,6 @@ from __future__ import annotations
 import pytest
 
 from support.builders import Rig, node, profile
-from weft.core.reasons import why_not_woven
-from weft.core.state.job import JobState
 from weft.model import (
     Event,
     Exited,
@@ -23,10 +21,12 @@ from weft.model import (
     Unwoven,
 )
 from weft.model.profiles import key_of
+from weft.scheduling.core.reasons import why_not_woven
+from weft.scheduling.core.state.job import JobState
+from weft.scheduling.weaving.pace import Pace
 from weft.server.weaves.messages import weave_id
 from weft.server.weaves.monitor import HANG_WINDOW_S, PROFILE_PERIOD_S, SILENT_S, WeaveMonitor
 from weft.server.weaves.views import weave_of_job, weave_views
-from weft.weaving.pace import Pace
 from weft.wire.messages import StageCounters
 
 SOLO = profile(0.05, 0.1, 0.05)

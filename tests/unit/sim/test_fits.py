@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from weft.model import Gpu, Job, Node, PerRank, Where
-from weft.placements.packed import Packed
+from weft.scheduling.placements.packed import Packed
 from weft.sim.clusters.feasible_jobs import split_feasible
 from weft.sim.traces.trace import TraceJob
 

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from support.state_checks import check
-from weft.core.explain_services import explain_service
-from weft.core.state.state import State
 from weft.errors import InputError, UnknownName
 from weft.model import WHOLE, Gpu, Job, Move, Node, PerRank, Resized, Share, Start
-from weft.plugins import registry
+from weft.scheduling.core.explain_services import explain_service
+from weft.scheduling.core.state.state import State
+from weft.scheduling.plugins import registry
 from weft.sim.clusters.reader import read_cluster
 from weft.sim.faults.uncertainty import Uncertainty
 from weft.sim.serving.occupancy import measure_occupancy

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from weft.errors import InputError
 from weft.inputs.quantities import parse_share
 from weft.model import Share
-from weft.plugins import registry
-from weft.scaling.port import ScaleBounds
+from weft.scheduling.plugins import registry
+from weft.scheduling.scaling.port import ScaleBounds
 from weft.sim.serving.arrivals import Arrivals, from_rps, gamma, poisson, read_llm_trace, read_rps
 from weft.sim.serving.grid import LatencyGrid, example_grid, read_grid
 from weft.sim.serving.pool import ReplicaPool

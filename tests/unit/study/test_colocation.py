@@ -12,10 +12,10 @@ import pytest
 
 from support.cli_call import as_json, fails
 from weft.errors import InputError
+from weft.scheduling.weaving.simplex import maximise
 from weft.study.bound import bound_gpus
 from weft.study.colocation import Hardware, pack_instances
 from weft.study.instances import generate_instances, read_instances
-from weft.weaving.simplex import maximise
 
 Capture = pytest.CaptureFixture[str]
 REFERENCE = (

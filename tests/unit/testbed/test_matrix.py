@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from weft.errors import InputError
-from weft.plugins import registry
+from weft.scheduling.plugins import registry
 from weft.testbed.matrix import POLICIES, default_speed, list_cells
 from weft.testbed.published import MURI_TESTBED, fingerprint, published_figures
 from weft.testbed.scaling import scale_interval, scale_policy
@@ -42,7 +42,7 @@ def test_scaled_policies_load(policy: str) -> None:
 
 def test_a_scaled_policy_in_a_file_is_found_from_any_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "own.py").write_text(
-        "from dataclasses import dataclass\nfrom weft.policies.las import Las\n"
+        "from dataclasses import dataclass\nfrom weft.scheduling.policies.las import Las\n"
         "@dataclass(frozen=True)\nclass Own(Las):\n    wait_s: float = 90.0\n"
     )
     monkeypatch.chdir(tmp_path)

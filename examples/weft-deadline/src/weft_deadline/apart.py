@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from weft.core.ports import Placement
-from weft.core.resources.free import Free
-from weft.core.resources.shapes import Shape
-from weft.placements.yarn import Yarn
+from weft.scheduling.core.ports import Placement
+from weft.scheduling.core.resources.free import Free
+from weft.scheduling.core.resources.shapes import Shape
+from weft.scheduling.placements.yarn import Yarn
 
 
 @dataclass(frozen=True)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from weft.core.ports import JobView, Policy
 from weft.model import Seconds
+from weft.scheduling.core.ports import JobView, Policy
 
 
 @dataclass(frozen=True)

@@ -85,8 +85,8 @@ def _run_all(
     from weft.compare.process_pool import TaskFailure, count_cpus, run_all
     from weft.compare.trial import Trial, pack
     from weft.compare.trial import run as run_trial
-    from weft.plugins import registry
     from weft.report.muri_pictures import PLANS
+    from weft.scheduling.plugins import registry
     from weft.sim.clusters.feasible_jobs import split_feasible
     from weft.sim.clusters.reader import read_cluster
     from weft.sim.costs.muri import QUIRKS, Quirks

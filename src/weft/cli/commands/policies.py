@@ -37,7 +37,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _with_aliases(plugin: PluginView) -> PolicyView:
-    from weft.plugins import registry
+    from weft.scheduling.plugins import registry
 
     aliases = sorted(alias for alias, name in registry.ALIASES.items() if name == plugin.name)
     return PolicyView(plugin.name, plugin.about, plugin.options, aliases)

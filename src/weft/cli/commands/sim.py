@@ -14,7 +14,7 @@ from weft.errors import InputError, UnknownName, nearest
 if TYPE_CHECKING:
     from weft.compare.trial import Measurement
     from weft.compare.workload import LoadedWorkload
-    from weft.core.metrics.figures import Record
+    from weft.scheduling.core.metrics.figures import Record
 
 EXAMPLE: Final = """examples:
   weft sim demo --policy srtf
@@ -196,7 +196,7 @@ def _explain(args: argparse.Namespace, work: LoadedWorkload) -> int:
     if at < submitted[args.explain]:
         what = f"job {args.explain} is not submitted yet at {at} s"
         raise InputError(what, hint=f"give --at {submitted[args.explain]} or later")
-    from weft.core.explain import explain
+    from weft.scheduling.core.explain import explain
     from weft.sim.simulation import simulate
 
     outcome = simulate(work.setting(args.policy), until=at)
@@ -215,7 +215,7 @@ def _explain(args: argparse.Namespace, work: LoadedWorkload) -> int:
 
 
 def _explain_service(args: argparse.Namespace, work: LoadedWorkload) -> int:
-    from weft.core.explain_services import explain_service
+    from weft.scheduling.core.explain_services import explain_service
     from weft.sim.simulation import simulate
 
     workload = next(each for each in work.services if each.service.name == args.explain)

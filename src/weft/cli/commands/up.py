@@ -153,7 +153,7 @@ def _given(args: argparse.Namespace) -> dict[str, object]:
 
 def _check(settings: Settings) -> None:
     """Check the settings before anything changes, so that a working scheduler is not replaced by a broken one."""
-    from weft.plugins import registry
+    from weft.scheduling.plugins import registry
 
     policy = registry.load_policy(settings.policy)
     registry.load_placement(settings.placement or policy.placement)

@@ -180,7 +180,7 @@ def _over_bound(comparison: Comparison, result: PolicyResult, key: str) -> float
 
 def shares(policy: str) -> bool:
     """Return whether a policy shares GPUs without weaving. The bound with interleaving does not apply to it."""
-    from weft.plugins import registry
+    from weft.scheduling.plugins import registry
 
     return registry.load_policy(policy).oversubscription > 1
 

@@ -30,7 +30,7 @@ class PluginView(View):
 
 def describe_all(group: str) -> list[PluginView]:
     """Describe the plugins of a group of entry points."""
-    from weft.plugins import registry
+    from weft.scheduling.plugins import registry
 
     return [_describe(name, point) for name, point in registry.registered_plugins(group).items()]
 
@@ -41,7 +41,7 @@ def plugin_row(kind: str, plugin: PluginView) -> list[Cell]:
 
 def _describe(name: str, point: EntryPoint) -> PluginView:
     """Describe a plugin. One that cannot be loaded is listed with the reason."""
-    from weft.plugins import registry
+    from weft.scheduling.plugins import registry
 
     try:
         cls = point.load()
@@ -54,7 +54,7 @@ def _describe(name: str, point: EntryPoint) -> PluginView:
 
 
 def _option(field: Field[Any], hint: Any) -> OptionView:
-    from weft.plugins import registry
+    from weft.scheduling.plugins import registry
 
     default = field.default_factory() if field.default_factory is not MISSING else field.default
     return OptionView(registry.option_name(field), _values(hint), None if default is MISSING else _text(default))

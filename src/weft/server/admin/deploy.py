@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
-from weft.core.state.services import ServiceState
 from weft.errors import InputError, NotPermitted, Refused, UnknownName
 from weft.inputs.quantities import parse_share
 from weft.inputs.yaml import YamlMapping, parse_yaml
@@ -15,6 +14,7 @@ from weft.jobspec.readers import Given
 from weft.jobspec.workloads import SERVERS, command_for
 from weft.model import Deployed, Event, Job, ScaleRule, Seconds, Service, Share, Undeployed
 from weft.model.status import ENDED
+from weft.scheduling.core.state.services import ServiceState
 from weft.server.auth.identity import Caller
 from weft.server.controller import Controller
 from weft.server.process.slices import at_once

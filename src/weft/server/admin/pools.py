@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from weft.core.state.pools import PoolState
 from weft.errors import InputError, Refused, UnknownName
 from weft.inputs.quantities import parse_duration, parse_megabytes, parse_time_limit, parse_whole
 from weft.model import (
@@ -28,6 +27,7 @@ from weft.model import (
 from weft.model.pool import Pool
 from weft.model.status import Reason
 from weft.pools.providers import SETTINGS, TITLES
+from weft.scheduling.core.state.pools import PoolState
 from weft.server.controller import Controller
 from weft.server.pools.keeper import PoolKeeper, new_key
 

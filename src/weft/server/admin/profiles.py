@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
-from weft.core.state.profiles import ProfileRecord
-from weft.core.state.state import State
 from weft.errors import InputError, NotPermitted, Refused
 from weft.model import Event, Seconds
 from weft.model.profiles import key_of, problem_of_profile
+from weft.scheduling.core.state.profiles import ProfileRecord
+from weft.scheduling.core.state.state import State
 from weft.server.auth.identity import Caller, check_owner
 from weft.server.controller import Controller
 from weft.server.jobs.job_refs import resolve_one

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict
 
-from weft.core.reasons import WaitReasons
 from weft.errors import InputError
 from weft.model import Event
+from weft.scheduling.core.reasons import WaitReasons
 from weft.server.auth.identity import Caller
 from weft.server.controller import Controller
 from weft.server.rpc.answers import rows_of

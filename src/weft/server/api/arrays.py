@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from weft.core.state.job import JobState
-from weft.core.state.state import State
 from weft.model.status import ACTIVE, ENDED
+from weft.scheduling.core.state.job import JobState
+from weft.scheduling.core.state.state import State
 
 COUNT_KEYS: Final = ("running", "waiting", "held", "done", "failed", "cancelled")
 """The keys of the counts, in the order in which they are shown."""

@@ -8,11 +8,11 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Any, Final
 
-from weft.core.scheduler import Scheduler
-from weft.core.state.job import JobState
 from weft.engines.background import TaskSet
 from weft.errors import Refused
 from weft.model import Decision, Event, JobId, NodeId, Seconds
+from weft.scheduling.core.scheduler import Scheduler
+from weft.scheduling.core.state.job import JobState
 from weft.server.api.services import service_views
 from weft.server.changes.rows import ChangeBuilder, Readings
 from weft.server.changes.tracker import ChangeTracker

@@ -7,10 +7,10 @@ from collections.abc import Iterable
 from fnmatch import translate
 from typing import Final
 
-from weft.core.state.job import JobState
 from weft.errors import InputError, UnknownName
 from weft.model.groups import names_group
 from weft.model.status import ENDED
+from weft.scheduling.core.state.job import JobState
 from weft.server.state_views import CODES, code
 from weft.wire.messages import QueryRequest
 

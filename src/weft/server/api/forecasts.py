@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from weft.errors import InputError, NotPermitted
 from weft.model.status import ENDED
-from weft.plugins.registry import is_file
+from weft.scheduling.plugins.registry import is_file
 from weft.server.auth.identity import Caller
 from weft.server.controller import Controller
 from weft.server.forecasts.keeper import ForecastTable

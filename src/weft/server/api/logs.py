@@ -7,12 +7,12 @@ from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
-from weft.core.state.job import JobState
 from weft.engines.process.launch_spec import LOG_CAP_BYTES
 from weft.engines.process.output.logs import RUNS_KEPT, LogPart
 from weft.errors import NotFound
 from weft.model import JobId
 from weft.model.slots import nodes_of
+from weft.scheduling.core.state.job import JobState
 from weft.server.auth.identity import Caller, check_owner
 from weft.server.controller import Controller
 from weft.server.jobs.job_refs import resolve_one

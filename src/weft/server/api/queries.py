@@ -8,14 +8,14 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Final, TypedDict
 
-from weft.core.explain import Explanation, explain
-from weft.core.reasons import WaitReasons, why_not_woven
-from weft.core.state.job import JobState
 from weft.engines.process.shim.run_files import LOG, run_dir
 from weft.errors import UnknownName
 from weft.model import JobId, NodeId
 from weft.model.slots import format_slots
 from weft.model.status import ENDED, Reason
+from weft.scheduling.core.explain import Explanation, explain
+from weft.scheduling.core.reasons import WaitReasons, why_not_woven
+from weft.scheduling.core.state.job import JobState
 from weft.server.admin.profiles import profile_views
 from weft.server.admin.teams import team_views
 from weft.server.api.arrays import ArrayTally, count_tasks, main_task

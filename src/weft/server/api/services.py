@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from weft.core.state.job import JobState
 from weft.model import Seconds
+from weft.scheduling.core.state.job import JobState
 from weft.server.controller import Controller
 from weft.server.pools.views import explain_pools
 from weft.server.services.views import service_view

@@ -6,12 +6,12 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable
 
-from weft.core.state.job import JobState
 from weft.engines.process.launch_spec import is_valid_job_id
 from weft.engines.process.output.logs import MISSING, RUNS_KEPT, LogPart
 from weft.errors import InputError
 from weft.model import JobId, NodeId, Start
 from weft.model.slots import nodes_of
+from weft.scheduling.core.state.job import JobState
 from weft.server.backends.base import Host
 from weft.server.nodes.log_requests import LogRequests
 from weft.server.nodes.log_tails import LogTails

@@ -11,14 +11,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from weft.core.scheduler import Scheduler
-from weft.core.state.job import JobState
 from weft.engines.background import TaskSet
 from weft.engines.process import lease
 from weft.journal.postgres.blobs import BlobTable
 from weft.model import Continued, Event, JobId, NodeId, Resumed, Seconds, Start, Suspended
 from weft.model.slots import nodes_of
-from weft.plugins import registry as plugins
+from weft.scheduling.core.scheduler import Scheduler
+from weft.scheduling.core.state.job import JobState
+from weft.scheduling.plugins import registry as plugins
 from weft.server.backends.agent_inventory import AgentInventory
 from weft.server.backends.agent_logs import AgentLogs
 from weft.server.backends.base import BackendPorts, Host, Kill, Order

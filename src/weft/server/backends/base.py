@@ -10,13 +10,13 @@ from collections.abc import Callable, Iterable, Mapping, Set
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from weft.core.scheduler import Scheduler
-from weft.core.state.job import JobState
-from weft.core.state.state import State
 from weft.endpoints.paths import Paths
 from weft.engines.process.output.logs import MISSING, LogPart
 from weft.journal.postgres.blobs import BlobTable
 from weft.model import Continued, Decision, JobId, NodeId, Suspended, Unwoven
+from weft.scheduling.core.scheduler import Scheduler
+from weft.scheduling.core.state.job import JobState
+from weft.scheduling.core.state.state import State
 from weft.server.gpu_numbers import GpuNumbers
 from weft.server.inventory import BackendSummary, GpuUsage, NodeConnection
 from weft.server.jobs.admission import AdmissionRules, ClusterRules

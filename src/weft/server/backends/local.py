@@ -10,9 +10,6 @@ from typing import Any, Final
 from weft.agent.launch import to_launch_spec
 from weft.agent.replicas.prober import ReplicaReport
 from weft.agent.runtime import NodeRuntime, NodeSetup, with_gpus_in_use
-from weft.core.scheduler import Scheduler
-from weft.core.state.job import JobState
-from weft.core.state.state import State
 from weft.endpoints.config import sharing_setting
 from weft.engines.process.environment import LOOPBACK
 from weft.engines.process.events import Report, RunStarted
@@ -42,6 +39,9 @@ from weft.model import (
     Suspended,
     Unwoven,
 )
+from weft.scheduling.core.scheduler import Scheduler
+from weft.scheduling.core.state.job import JobState
+from weft.scheduling.core.state.state import State
 from weft.server.backends.base import BackendPorts, BuildBackend, Host, Kill, Order
 from weft.server.backends.local_weaves import LocalWeaves
 from weft.server.gpu_numbers import GpuNumbers

@@ -5,9 +5,9 @@ from __future__ import annotations
 from math import inf
 from typing import Any
 
-from weft.core.deadlines import ExpectedEnd, deadline_note
-from weft.core.state.job import JobState
-from weft.core.state.state import State
+from weft.scheduling.core.deadlines import ExpectedEnd, deadline_note
+from weft.scheduling.core.state.job import JobState
+from weft.scheduling.core.state.state import State
 from weft.server.forecasts.keeper import ForecastTable
 from weft.wire.views.forecasts import ForecastView, JobEffectView, UserEffectView, WaitsView, WhatIfView
 from weft.wire.views.timestamps import iso

@@ -8,10 +8,10 @@ from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Histogram
 
-from weft.core.state.job import JobState
-from weft.core.state.state import State
 from weft.model import Decision, Event, Exited, Start, Stop, Submitted
 from weft.model.status import ACTIVE
+from weft.scheduling.core.state.job import JobState
+from weft.scheduling.core.state.state import State
 from weft.server.jobs.new_ends import NewEnds
 
 WAIT_BUCKETS_S: Final = (1, 5, 15, 60, 300, 900, 3600, 4 * 3600, 12 * 3600, 86400, 3 * 86400, 7 * 86400)

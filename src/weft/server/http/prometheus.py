@@ -10,9 +10,9 @@ import grpc.aio
 from prometheus_client import CollectorRegistry, Counter, Histogram, disable_created_metrics, generate_latest
 from prometheus_client.metrics_core import Metric
 
-from weft.core.state.job import JobState
 from weft.model import Decision, Event
 from weft.model.status import Reason
+from weft.scheduling.core.state.job import JobState
 from weft.server.admin.teams import team_views
 from weft.server.controller import Controller
 from weft.server.http.job_counters import JobCounters, UserFigures

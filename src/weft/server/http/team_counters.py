@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from weft.core.state.state import State
-from weft.core.teams.standing import standing_of
 from weft.model import Exited, Fact, NodeLost, Rewoven, Seconds, Start, Stop, TeamRemoved, TeamSet
+from weft.scheduling.core.state.state import State
+from weft.scheduling.core.teams.standing import standing_of
 from weft.server.admin.teams import borrowed_gpus
 
 CHANGES: Final = (Start, Stop, Exited, NodeLost, Rewoven, TeamSet, TeamRemoved)

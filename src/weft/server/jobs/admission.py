@@ -10,15 +10,15 @@ import shutil
 from pathlib import Path
 from typing import Final, Protocol
 
-from weft.core.planning.feasibility import Feasible
-from weft.core.ports import Placement
-from weft.core.state.state import State
-from weft.core.state.teams import Teams
 from weft.errors import InputError, NotPermitted, UnknownName
 from weft.journal.postgres.blobs import BlobTable
 from weft.model import Job, Node, NodeId, Task
 from weft.model.node import CONTAINERS
 from weft.model.slots import format_message
+from weft.scheduling.core.planning.feasibility import Feasible
+from weft.scheduling.core.ports import Placement
+from weft.scheduling.core.state.state import State
+from weft.scheduling.core.state.teams import Teams
 from weft.server.gpu_numbers import GpuNumbers
 
 MAX_GPUS: Final = 100_000

@@ -8,14 +8,14 @@ from dataclasses import replace
 from itertools import chain
 from typing import Any, Final
 
-from weft.core.admission import problem_of
-from weft.core.state.teams import Teams
 from weft.errors import InputError, NotFound
 from weft.inputs.quantities import parse_array, parse_whole_or_none
 from weft.jobspec import dependencies
 from weft.jobspec.fields import Field
 from weft.jobspec.job_names import default_name
 from weft.model import Job, JobId, Task
+from weft.scheduling.core.admission import problem_of
+from weft.scheduling.core.state.teams import Teams
 from weft.server.auth.identity import Caller
 from weft.server.jobs.admission import AdmissionRules, check_team
 from weft.server.jobs.batch import Batch, JobTemplate

@@ -9,8 +9,6 @@ from functools import partial
 from itertools import repeat
 from typing import Any, Final
 
-from weft.core.scheduler import Scheduler
-from weft.core.state.job import JobState
 from weft.errors import InputError, Refused, UnknownName
 from weft.inputs.quantities import MAX_ARRAY_TASKS, parse_whole_or_none
 from weft.jobspec.dependencies import CONDITIONS, SINGLETON
@@ -32,6 +30,8 @@ from weft.model import (
     Task,
 )
 from weft.model.status import ACTIVE, ENDED
+from weft.scheduling.core.scheduler import Scheduler
+from weft.scheduling.core.state.job import JobState
 from weft.server.auth.identity import Caller, check_owner
 from weft.server.jobs.admission import AdmissionRules
 from weft.server.jobs.batch import Batch, OpenBatch

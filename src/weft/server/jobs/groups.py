@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from weft.core.state.job import JobState
-from weft.core.state.state import State
 from weft.errors import InputError, NotPermitted
 from weft.inputs.notify_choice import parse_notify
 from weft.inputs.quantities import parse_whole_or_none
 from weft.model import Event, GroupLimited, Seconds
 from weft.model.groups import group_label, names_group
+from weft.scheduling.core.state.job import JobState
+from weft.scheduling.core.state.state import State
 from weft.server.auth.identity import Caller
 from weft.wire.views.groups import GroupView
 

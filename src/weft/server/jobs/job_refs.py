@@ -12,13 +12,13 @@ from functools import cached_property
 from itertools import chain, groupby
 from typing import Final
 
-from weft.core.state.job import JobState
-from weft.core.state.state import State
 from weft.errors import InputError, NotFound
 from weft.jobspec.job_names import LAST, RANGE
 from weft.model import JobId
 from weft.model.groups import group_label
 from weft.model.status import ENDED
+from weft.scheduling.core.state.job import JobState
+from weft.scheduling.core.state.state import State
 
 MAX_RANGE: Final = 100_000
 MAX_RANGES: Final = 1000

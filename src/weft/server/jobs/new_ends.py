@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from weft.core.state.job import JobState
-from weft.core.state.state import State
+from weft.scheduling.core.state.job import JobState
+from weft.scheduling.core.state.state import State
 
 
 class NewEnds:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from weft.core.deadlines import deadline_note, expected_end
-from weft.core.reasons import infeasibility
-from weft.core.scheduler import Scheduler
-from weft.core.state.job import JobState
 from weft.model import Seconds
+from weft.scheduling.core.deadlines import deadline_note, expected_end
+from weft.scheduling.core.reasons import infeasibility
+from weft.scheduling.core.scheduler import Scheduler
+from weft.scheduling.core.state.job import JobState
 from weft.server.jobs.batch import Batch
 from weft.server.process.slices import Steps
 from weft.wire.messages import SubmitRequest

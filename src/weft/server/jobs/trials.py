@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 
-from weft.core.state.job import JobState
-from weft.core.state.state import State
 from weft.model import (
     Cancelled,
     Decision,
@@ -28,6 +26,8 @@ from weft.model import (
     Task,
 )
 from weft.model.status import ENDED, Reason
+from weft.scheduling.core.state.job import JobState
+from weft.scheduling.core.state.state import State
 from weft.server.jobs.progress_report import Report
 from weft.sweeps.early_stop import Rule, Trial, Verdict, judge_halving, parse_rule
 from weft.sweeps.rungs import Rungs

@@ -10,13 +10,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from weft.core.scheduler import Scheduler
 from weft.engines.process.lease import now
 from weft.errors import JournalError, NotLeading, WeftError
 from weft.journal import Journal
 from weft.journal.leadership import LeaderRecord
 from weft.journal.postgres.journal import PostgresJournal
 from weft.journal.postgres.lease import LeaderLease
+from weft.scheduling.core.scheduler import Scheduler
 from weft.server.leadership.file_mirror import FileFollower
 from weft.server.leadership.lead import Lead
 from weft.server.process.slices import at_once

@@ -13,14 +13,14 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Final
 
-from weft.core.admission import check_job
-from weft.core.scheduler import Scheduler
-from weft.core.state.state import State
 from weft.engines.process.launch_spec import is_valid_job_id
 from weft.errors import WeftError
 from weft.model import Decision, Event, Job, JobId, NodeId, Resumed, Seconds, Start, Submitted
 from weft.model.slots import nodes_of
 from weft.model.status import ENDED
+from weft.scheduling.core.admission import check_job
+from weft.scheduling.core.scheduler import Scheduler
+from weft.scheduling.core.state.state import State
 from weft.server.nodes.gangs import parts_of
 from weft.server.pause_reasons import RECOVERING
 from weft.server.restore import read_record, recovered_job

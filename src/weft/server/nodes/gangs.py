@@ -10,13 +10,13 @@ from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from weft.core.state.job import JobState
 from weft.engines.process.events import RunExited
 from weft.engines.process.exit_rules import FIRST_DELAY_S, MAX_DELAY_S, exit_event, outcome
 from weft.engines.process.rendezvous import detect_launcher
 from weft.engines.process.shim.run_files import SAVED_AT_LIMIT
 from weft.model import Exited, Job, JobId, NodeId, Seconds, Slots, Task
 from weft.model.slots import nodes_of
+from weft.scheduling.core.state.job import JobState
 from weft.wire.runs import TORN
 
 NOT_BEGUN: Final = frozenset({"never-started", "port-taken"})

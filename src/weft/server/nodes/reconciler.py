@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
-from weft.core.state.job import JobState
-from weft.core.state.state import State
 from weft.model import Cordoned, JobId, NodeId, Seconds, Started
 from weft.model.status import ACTIVE, Reason
+from weft.scheduling.core.state.job import JobState
+from weft.scheduling.core.state.state import State
 from weft.server.nodes.gangs import Gang, Gangs
 from weft.server.nodes.health import UNHEALTHY, NodeHealth, may_cordon
 from weft.server.nodes.outbox import Outbox

@@ -6,7 +6,7 @@ from collections.abc import Collection
 from dataclasses import replace
 from typing import Final
 
-from weft.core.state.job import JobState
+from weft.scheduling.core.state.job import JobState
 from weft.server.nodes.registered_node import RegisteredNode, same_gpus
 from weft.wire.convert import node_of
 from weft.wire.messages import Hello, RunNews

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Iterable, Iterator
 from typing import Final
 
-from weft.core.state.state import State
 from weft.engines.process.gpu.monitor import REASONS
 from weft.model import (
     Blocked,
@@ -31,6 +30,7 @@ from weft.model import (
     Unwoven,
 )
 from weft.model.status import Reason
+from weft.scheduling.core.state.state import State
 from weft.server.nodes import registration
 from weft.server.nodes.outbox import Close, Outbox, Outcome, Reply
 from weft.server.nodes.reconciler import CORDON_S, RunReconciler

@@ -9,7 +9,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from weft.core.state.state import State
 from weft.engines.background import TaskSet
 from weft.errors import InputError, WeftError
 from weft.inputs.notify_choice import stored_choice
@@ -17,6 +16,7 @@ from weft.model import Decision, Event, GroupLimited, Slots
 from weft.notify.outbox import MESSAGES, Entry, Outbox, Position
 from weft.notify.targets import TargetsCache
 from weft.notify.texts import test_message
+from weft.scheduling.core.state.state import State
 from weft.server.jobs.groups import unfinished
 from weft.server.notifications.dispatcher import Dispatcher
 from weft.server.notifications.notices import Notice, Notices

@@ -13,9 +13,6 @@ from functools import partial
 from pathlib import Path
 from typing import Final, TypeVar
 
-from weft.core.scheduler import Scheduler
-from weft.core.state.pools import PoolState
-from weft.core.state.state import State
 from weft.endpoints.paths import make_private
 from weft.endpoints.private_files import write_private
 from weft.engines.background import TaskSet
@@ -39,6 +36,9 @@ from weft.pools.pilot import CREDENTIALS
 from weft.pools.provider import MAX_LOG_CHARS, AllocationSpec, AllocationStatus, Provider, ProviderError, Site
 from weft.pools.providers import open_provider
 from weft.pools.rules import Pause, Release, Request, plan
+from weft.scheduling.core.scheduler import Scheduler
+from weft.scheduling.core.state.pools import PoolState
+from weft.scheduling.core.state.state import State
 from weft.server.auth.identity import owner
 from weft.server.auth.tokens import Tokens
 from weft.server.loop import Loop

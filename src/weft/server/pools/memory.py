@@ -9,13 +9,13 @@ import asyncio
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from weft.core.state.pools import PoolState
-from weft.core.state.state import State
 from weft.model import NodeId, Seconds
 from weft.model.pool import Allocation
 from weft.pools.demand import Demand
 from weft.pools.provider import AllocationStatus
 from weft.pools.rules import NEVER_JOINED, SHORT_LIFE_S, Observed, Phase, Situation
+from weft.scheduling.core.state.pools import PoolState
+from weft.scheduling.core.state.state import State
 
 
 @dataclass(slots=True)

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from weft.core.reasons import format_wait
-from weft.core.state.job import JobState
-from weft.core.state.node_ends import time_needed_s
-from weft.core.state.pools import PoolState
 from weft.model import Seconds
 from weft.model.status import Reason
 from weft.pools.demand import outlasts
 from weft.pools.providers import TITLES
 from weft.pools.rules import CRASH_LOOP, WAITING
+from weft.scheduling.core.reasons import format_wait
+from weft.scheduling.core.state.job import JobState
+from weft.scheduling.core.state.node_ends import time_needed_s
+from weft.scheduling.core.state.pools import PoolState
 from weft.server.pools.keeper import PoolKeeper
 from weft.server.pools.memory import AllocationMemory
 from weft.wire.views.explain import ReasonView

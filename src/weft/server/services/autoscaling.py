@@ -6,12 +6,12 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import Final, NamedTuple
 
-from weft.core.state.services import MAX_REVISIONS, ServiceState
-from weft.core.state.state import State
 from weft.model import Seconds
-from weft.plugins import registry
-from weft.scaling.capacity import LearnedCapacity
-from weft.scaling.port import Autoscaler, Load, ScaleBounds, ScaleState, decide
+from weft.scheduling.core.state.services import MAX_REVISIONS, ServiceState
+from weft.scheduling.core.state.state import State
+from weft.scheduling.plugins import registry
+from weft.scheduling.scaling.capacity import LearnedCapacity
+from weft.scheduling.scaling.port import Autoscaler, Load, ScaleBounds, ScaleState, decide
 from weft.server.services.error_gate import Answers, judge
 from weft.wire.messages import LoadReport, ServiceLoad
 

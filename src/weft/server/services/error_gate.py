@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from weft.core.state.services import ServiceState
 from weft.model import Seconds
+from weft.scheduling.core.state.services import ServiceState
 
 GATE_S: Final = 120.0
 """The time after the first replica of a version was ready in which its errors count."""

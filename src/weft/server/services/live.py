@@ -6,11 +6,11 @@ import logging
 from collections.abc import AsyncIterator, Callable
 from typing import Final
 
-from weft.core.scheduler import Scheduler
-from weft.core.state.state import State
 from weft.engines.background import TaskSet
 from weft.model import Decision, Event, JobId, ReplicaDrained, Seconds, Service
-from weft.scaling.port import TICK_S
+from weft.scheduling.core.scheduler import Scheduler
+from weft.scheduling.core.state.state import State
+from weft.scheduling.scaling.port import TICK_S
 from weft.server.loop import Loop
 from weft.server.services.autoscaling import Autoscaling, Resize
 from weft.server.services.routers import Routers, Run

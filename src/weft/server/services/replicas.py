@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from weft.core.state.job import JobState
 from weft.endpoints.addresses import Address
 from weft.model import Event, Ready, Seconds, Unready
+from weft.scheduling.core.state.job import JobState
 from weft.wire.messages import ReplicaStatus
 
 MAX_WHY_CHARS = 500

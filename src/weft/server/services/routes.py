@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Set
 
-from weft.core.state.services import ServiceState
-from weft.core.state.state import State
 from weft.model import NodeId
 from weft.model.status import Reason
+from weft.scheduling.core.state.services import ServiceState
+from weft.scheduling.core.state.state import State
 from weft.wire.messages import ReplicaRoute, RouteTable, ServiceRoute
 
 

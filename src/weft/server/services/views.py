@@ -6,12 +6,12 @@ import shlex
 from collections.abc import Callable
 from typing import Final
 
-from weft.core.explain_services import explain_service
-from weft.core.scheduler import Scheduler
-from weft.core.state.job import JobState
-from weft.core.state.services import ServiceState
 from weft.model import Rollout, Seconds, Service
 from weft.model.slots import Renumber, format_slots
+from weft.scheduling.core.explain_services import explain_service
+from weft.scheduling.core.scheduler import Scheduler
+from weft.scheduling.core.state.job import JobState
+from weft.scheduling.core.state.services import ServiceState
 from weft.server.services.autoscaling import Figures
 from weft.wire.views.services import ReplicaView, RevisionView, ServiceView
 from weft.wire.views.timestamps import iso

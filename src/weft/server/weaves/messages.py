@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from weft.core.state.job import JobState
-from weft.core.state.state import State
+from weft.scheduling.core.state.job import JobState
+from weft.scheduling.core.state.state import State
 from weft.wire.messages import ReweaveRun, SchedulerMessage, Weave
 
 DEFAULT_ORDER: Final = "fair"

@@ -10,15 +10,15 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from weft.core.state.job import JobState
-from weft.core.state.state import State
 from weft.model import Event, JobId, Profile, Progressed, Seconds, Unwoven
 from weft.model.profiles import key_of
+from weft.scheduling.core.state.job import JobState
+from weft.scheduling.core.state.state import State
+from weft.scheduling.weaving.pace import Pace
+from weft.scheduling.weaving.rates import Rates
 from weft.server.weaves.messages import weave_id
 from weft.server.weaves.profiles import differs, profiled
 from weft.server.weaves.rates import expected_rate
-from weft.weaving.pace import Pace
-from weft.weaving.rates import Rates
 from weft.wire.messages import StageCounters
 
 SILENT_S: Final = 60.0

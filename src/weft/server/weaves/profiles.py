@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from weft.core.state.job import JobState
-from weft.core.state.state import State
 from weft.model import Profile, Profiled, Seconds
+from weft.scheduling.core.state.job import JobState
+from weft.scheduling.core.state.state import State
 from weft.wire.views.jobs import StageTimesView
 
 MIN_CHANGE: Final = 0.1

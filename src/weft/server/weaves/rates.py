@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from weft.core.state.job import JobState
-from weft.core.state.state import State
-from weft.weaving.pace import Pace
-from weft.weaving.rates import Rates
+from weft.scheduling.core.state.job import JobState
+from weft.scheduling.core.state.state import State
+from weft.scheduling.weaving.pace import Pace
+from weft.scheduling.weaving.rates import Rates
 
 
 def expected_rate(state: State, job: JobState, pace: Pace | Rates | None) -> float:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from weft.core.state.job import JobState
-from weft.core.state.state import State
 from weft.model.slots import Renumber, format_slots
+from weft.scheduling.core.state.job import JobState
+from weft.scheduling.core.state.state import State
 from weft.server.weaves.messages import weave_id
 from weft.server.weaves.monitor import WeaveMonitor, WovenRun
 from weft.wire.views.jobs import StageView, WeaveOfJobView

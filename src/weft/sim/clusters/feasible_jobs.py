@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from weft.core.planning.feasibility import Feasible
-from weft.core.ports import Placement
 from weft.errors import PlanError
 from weft.model import Node
 from weft.model.slots import format_message
-from weft.plugins.errors import attribute_errors
+from weft.scheduling.core.planning.feasibility import Feasible
+from weft.scheduling.core.ports import Placement
+from weft.scheduling.plugins.errors import attribute_errors
 from weft.sim.traces.trace import TraceJob
 
 Split = tuple[list[TraceJob], list[tuple[TraceJob, str]]]

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from weft.model import Job, JobId, NodeId, Profile, Slots, Start
-from weft.weaving.colocated import host_cycles_per_iteration
-from weft.weaving.pace import Pace
-from weft.weaving.rates import Rates
+from weft.scheduling.weaving.colocated import host_cycles_per_iteration
+from weft.scheduling.weaving.pace import Pace
+from weft.scheduling.weaving.rates import Rates
 
 ACROSS_NODES = 1.17
 """Slowdown of a gang on more than one node: 114.8 images/s on the same server against 98.0 on different servers, in

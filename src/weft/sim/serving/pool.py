@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from math import inf
 
-from weft.scaling.port import Load
+from weft.scheduling.scaling.port import Load
 from weft.sim.serving.arrivals import Arrivals
 from weft.sim.serving.service import SimulatedService
 

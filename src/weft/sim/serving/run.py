@@ -7,8 +7,8 @@ from bisect import bisect_right
 from dataclasses import dataclass, field
 from math import ceil
 
-from weft.scaling.capacity import LearnedCapacity
-from weft.scaling.port import TICK_S, Autoscaler, Load, ScaleState, decide
+from weft.scheduling.scaling.capacity import LearnedCapacity
+from weft.scheduling.scaling.port import TICK_S, Autoscaler, Load, ScaleState, decide
 from weft.sim.serving.arrivals import Arrivals
 from weft.sim.serving.pool import ReplicaPool
 from weft.sim.serving.service import SimulatedService

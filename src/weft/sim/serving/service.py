@@ -7,7 +7,7 @@ from typing import Final
 
 from weft.errors import InputError
 from weft.model import Share
-from weft.scaling.port import ScaleBounds
+from weft.scheduling.scaling.port import ScaleBounds
 from weft.sim.serving.grid import LatencyGrid
 
 DEFAULT_SHARE: Final = Share(0.3, 0.6)

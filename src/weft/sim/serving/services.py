@@ -11,8 +11,6 @@ from heapq import heappop, heappush
 from math import ceil
 from typing import NamedTuple
 
-from weft.core.state.job import JobState
-from weft.core.state.state import State
 from weft.model import (
     Decision,
     Deployed,
@@ -28,8 +26,10 @@ from weft.model import (
     Stop,
     Undeployed,
 )
-from weft.scaling.capacity import LearnedCapacity
-from weft.scaling.port import TICK_S, Load, ScaleState, decide
+from weft.scheduling.core.state.job import JobState
+from weft.scheduling.core.state.state import State
+from weft.scheduling.scaling.capacity import LearnedCapacity
+from weft.scheduling.scaling.port import TICK_S, Load, ScaleState, decide
 from weft.sim.serving.pool import Replica, ReplicaPool
 from weft.sim.serving.run import Series, ServiceFigures, figures_of
 from weft.sim.serving.workload import ServiceWorkload

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from weft.model import Service
-from weft.scaling.port import Autoscaler
+from weft.scheduling.scaling.port import Autoscaler
 from weft.sim.serving.arrivals import Arrivals
 from weft.sim.serving.service import SimulatedService
 

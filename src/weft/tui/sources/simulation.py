@@ -7,13 +7,13 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from weft.core.explain import explain
-from weft.core.reasons import WaitReasons
-from weft.core.scheduler import Scheduler
-from weft.core.state.job import JobState
 from weft.errors import NotFound, Refused, WeftError
 from weft.model import Event, JobId, NodeId, Seconds
-from weft.plugins.errors import attribute_errors
+from weft.scheduling.core.explain import explain
+from weft.scheduling.core.reasons import WaitReasons
+from weft.scheduling.core.scheduler import Scheduler
+from weft.scheduling.core.state.job import JobState
+from weft.scheduling.plugins.errors import attribute_errors
 from weft.server.changes.rows import ChangeBuilder, Readings
 from weft.server.changes.tracker import ChangeTracker
 from weft.server.gpu_numbers import GpuNumbers

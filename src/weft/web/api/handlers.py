@@ -11,7 +11,7 @@ from starlette.responses import Response, StreamingResponse
 from weft.client.forecasts import what_if
 from weft.errors import InputError, NotFound, NotPermitted, UnknownName
 from weft.model.status import ENDED
-from weft.plugins.registry import registered_plugins
+from weft.scheduling.plugins.registry import registered_plugins
 from weft.version import VERSION
 from weft.web.access.sessions import Session, same_secret
 from weft.web.api import logs

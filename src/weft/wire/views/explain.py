@@ -10,7 +10,7 @@ from weft.wire.views.base import Answer, View
 from weft.wire.views.forecasts import ForecastView
 
 if TYPE_CHECKING:
-    from weft.core.explain import Explanation
+    from weft.scheduling.core.explain import Explanation
 
 
 class ReasonView(View):

@@ -108,7 +108,7 @@ def _share(text: str) -> Share:
 
 
 def _service(args: argparse.Namespace, workload: Arrivals) -> SimulatedService:
-    from weft.scaling.port import ScaleBounds
+    from weft.scheduling.scaling.port import ScaleBounds
     from weft.sim.serving.grid import example_grid, read_grid
     from weft.sim.serving.service import DEFAULT_SHARE, SimulatedService
 
