@@ -13,10 +13,10 @@ from benchmarks.figure import Figure
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
 from support.postgres import Postgres, postgres
-from weft.journal.postgres.journal import INSERT, PostgresJournal
-from weft.journal.postgres.lease import LeaderLease
-from weft.journal.postgres.session import Session
-from weft.journal.sqlite import SqliteJournal
+from weft.history.journal.postgres.journal import INSERT, PostgresJournal
+from weft.history.journal.postgres.lease import LeaderLease
+from weft.history.journal.postgres.session import Session
+from weft.history.journal.sqlite import SqliteJournal
 from weft.model import Exited, Fact
 
 BATCH, BATCHES, COMMITS = 100, 60, 400

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from benchmarks.figure import Figure, least
 from benchmarks.workloads import philly, run
-from weft.journal.jsonl import JsonlJournal
+from weft.history.journal.jsonl import JsonlJournal
 from weft.model import Fact
 from weft.scheduling.core.scheduler import Scheduler
 from weft.scheduling.plugins import registry

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from benchmarks.figure import Figure
-from weft.journal.sqlite import SqliteJournal
-from weft.journal.sqlite.compaction import compact
+from weft.history.journal.sqlite import SqliteJournal
+from weft.history.journal.sqlite.compaction import compact
 from weft.model import Exited, Fact, Gpu, Job, Node, NodeJoined, PerRank, Start, Started, Submitted, Task
 from weft.scheduling.core.scheduler import Scheduler
 from weft.scheduling.placements.packed import Packed

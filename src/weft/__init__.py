@@ -12,10 +12,10 @@ if TYPE_CHECKING:
     from weft.client.functions import JobFunction, job
     from weft.client.services import ServiceHandle, deploy
     from weft.errors import WeftError
-    from weft.journal import open_journal
+    from weft.history.journal import open_journal
+    from weft.history.metrics.figures import figures, gather
     from weft.model import Job, Node
     from weft.scheduling.core.explain import explain
-    from weft.scheduling.core.metrics.figures import figures, gather
     from weft.scheduling.core.ports import Ask, JobView, Placement, Policy, Replanner, View
     from weft.scheduling.core.scheduler import Scheduler
     from weft.sim.clusters.reader import read_cluster
@@ -36,12 +36,12 @@ _HOME = {
     **dict.fromkeys(("JobFunction", "job"), "weft.client.functions"),
     **dict.fromkeys(("ServiceHandle", "deploy"), "weft.client.services"),
     **dict.fromkeys(("Setting", "simulate"), "weft.sim.simulation"),
-    **dict.fromkeys(("figures", "gather"), "weft.scheduling.core.metrics.figures"),
+    **dict.fromkeys(("figures", "gather"), "weft.history.metrics.figures"),
     "Scheduler": "weft.scheduling.core.scheduler",
     "WeftError": "weft.errors",
     "__version__": "weft.version",
     "explain": "weft.scheduling.core.explain",
-    "open_journal": "weft.journal",
+    "open_journal": "weft.history.journal",
     "read_cluster": "weft.sim.clusters.reader",
     "read_trace": "weft.sim.traces.trace",
 }

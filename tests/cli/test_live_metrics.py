@@ -12,7 +12,7 @@ from support.cli_call import Capture, as_json, fails
 from support.local_scheduler import until
 from support.weft_cli import Weft
 from weft.cli.main import main
-from weft.journal import open_journal
+from weft.history.journal import open_journal
 from weft.sim.output import read_journal
 
 SIM = ["sim", "demo", "--cluster", "4x8", "--out", "out"]

@@ -9,8 +9,8 @@ import pytest
 from support.cli_call import Capture, as_json
 from weft.cli.file_kinds import KINDS
 from weft.cli.main import main
-from weft.journal.codec import seal
-from weft.journal.jsonl import HEADER
+from weft.history.journal.codec import seal
+from weft.history.journal.jsonl import HEADER
 from weft.model import Wake
 
 VALID = {

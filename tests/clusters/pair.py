@@ -1,5 +1,5 @@
 """Two schedulers on one database, of which one leads: as `weft.server.leadership` does it, by the rules of
-`weft.journal.leadership`."""
+`weft.history.journal.leadership`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from clusters.head import Head
 from clusters.mayhem import Mayhem
 from clusters.network import Network
 from clusters.timeline import Timeline
-from weft.journal.leadership import LeaderRecord, Tenure
+from weft.history.journal.leadership import LeaderRecord, Tenure
 from weft.model import Fact
 from weft.wire.messages import AgentMessage
 

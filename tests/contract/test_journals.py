@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from weft.errors import JournalError, NotFound
-from weft.journal import Journal, MemoryJournal, open_journal, store_at
-from weft.journal.__main__ import EXIT_TRY_LATER
+from weft.history.journal import Journal, MemoryJournal, open_journal, store_at
+from weft.history.journal.__main__ import EXIT_TRY_LATER
 from weft.model import Exited, Fact, Gpu, Job, KeyChanged, Node, NodeJoined, Profile, Start, Started, Submitted, Wake
 from weft.scheduling.core.state.state import State
 
@@ -328,7 +328,7 @@ def test_a_check_of_a_long_journal_ends_unfinished(url: str) -> None:
 
 def test_maintenance_runs_as_a_process(url: str) -> None:
     def maintain(verb: str) -> int:
-        return subprocess.run([sys.executable, "-m", "weft.journal", verb, url], check=False).returncode
+        return subprocess.run([sys.executable, "-m", "weft.history.journal", verb, url], check=False).returncode
 
     with open_journal(url) as journal:
         journal.append(*FACTS)

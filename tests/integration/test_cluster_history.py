@@ -8,7 +8,7 @@ import pytest
 
 from support.live_cluster import Cluster, cluster
 from support.local_scheduler import until
-from weft.journal.sqlite.compaction import compact
+from weft.history.journal.sqlite.compaction import compact
 from weft.sim.traces.trace import read_trace
 
 LASTS = ("sleep", "0.3")

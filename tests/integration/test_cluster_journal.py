@@ -15,7 +15,7 @@ import pytest
 from support.live_cluster import Cluster
 from support.live_cluster import cluster as new_cluster
 from support.local_scheduler import until
-from weft.journal import store_at
+from weft.history.journal import store_at
 
 WAIT = ("sh", "-c", "echo begun; while ! test -e {}; do sleep 0.1; done; exit 7")
 

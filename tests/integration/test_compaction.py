@@ -14,14 +14,14 @@ import pytest
 
 from support.builders import Rig, grid
 from support.state_checks import snapshot
-from weft.journal.sqlite import SqliteJournal
-from weft.journal.sqlite.compaction import compact
+from weft.history.journal.sqlite import SqliteJournal
+from weft.history.journal.sqlite.compaction import compact
 from weft.model import Exited, Job, Started, Submitted
 from weft.scheduling.core.scheduler import Scheduler
 from weft.scheduling.placements.packed import Packed
 from weft.scheduling.policies.priority import Priority
 
-COMPACT = "import sys; from weft.journal.sqlite.compaction import compact; compact(sys.argv[1])"
+COMPACT = "import sys; from weft.history.journal.sqlite.compaction import compact; compact(sys.argv[1])"
 
 
 def busy(jobs: int, seed: int = 1) -> Rig:

@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from weft.journal import open_journal
+from weft.history.journal import open_journal
 from weft.model import Wake
 
 KINDS = ("jsonl", "db")
 
 ENDLESS = """
 import sys
-from weft.journal import open_journal
+from weft.history.journal import open_journal
 from weft.model import Wake
 with open_journal(sys.argv[1]) as journal:
     while True:
@@ -28,7 +28,7 @@ with open_journal(sys.argv[1]) as journal:
 UNTIL_FULL = """
 import resource, sys
 from weft.errors import JournalError
-from weft.journal import open_journal
+from weft.history.journal import open_journal
 from weft.model import Wake
 resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, 200_000))
 with open_journal(sys.argv[1]) as journal:

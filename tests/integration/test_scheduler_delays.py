@@ -6,7 +6,7 @@ from itertools import pairwise
 
 from support.local_scheduler import Site, site, until
 from weft.client import Client
-from weft.journal.sqlite import SqliteJournal
+from weft.history.journal.sqlite import SqliteJournal
 from weft.model import Exited, Start
 from weft.wire.views.jobs import JobDetailView
 

@@ -18,8 +18,8 @@ import pytest
 
 from support.local_scheduler import Site, is_alive, site, until
 from weft.errors import Refused, WeftError
+from weft.history.journal import open_journal
 from weft.jobspec.fields import spec_of
-from weft.journal import open_journal
 from weft.model import Exited
 from weft.wire.messages import SubmitRequest, Variable
 

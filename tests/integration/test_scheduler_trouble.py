@@ -16,8 +16,8 @@ from weft.client import Client
 from weft.endpoints.paths import Paths
 from weft.engines.process.output.logs import RUNS_KEPT
 from weft.errors import NotFound, Refused, WeftError
+from weft.history.journal.sqlite.compaction import compact
 from weft.jobspec.fields import spec_of
-from weft.journal.sqlite.compaction import compact
 from weft.wire.messages import SubmitRequest, Variable
 from weft.wire.views.operations import RESUME, SHUTDOWN
 

@@ -14,9 +14,9 @@ import pytest
 
 from support.live_cluster import cluster
 from support.local_scheduler import Site, site, until
-from weft.journal import open_journal
-from weft.scheduling.core.metrics.figures import figures
-from weft.scheduling.core.metrics.history import Selection, in_trace_time, read_history
+from weft.history.journal import open_journal
+from weft.history.metrics.figures import figures
+from weft.history.metrics.history import Selection, in_trace_time, read_history
 
 TRACE = """job_id,submit_s,gpus,duration_s,priority
 long,0,2,6000,0

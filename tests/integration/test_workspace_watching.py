@@ -14,7 +14,7 @@ from support.file_opens import opens_of
 from support.local_scheduler import is_alive, until
 from support.workspaces import Desk, Folder, desk, needs_tmux
 from weft.errors import WeftError
-from weft.journal.sqlite.compaction import compact
+from weft.history.journal.sqlite.compaction import compact
 from weft.workspace.sessions.fact_feed import FactFeed
 
 pytestmark = needs_tmux

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from weft.forecast.forward import Costs, run_forward, unfinished_jobs
-from weft.scheduling.core.metrics.figures import gather
+from weft.history.metrics.figures import gather
 from weft.sim.clusters.reader import read_cluster
 from weft.sim.costs.real import CHECKPOINT_INTERVAL_S
 from weft.sim.costs.speed import ACROSS_NODES, ACROSS_SWITCHES

@@ -1,6 +1,6 @@
 """The lease and its fence: servers that take, append, renew and pause at random never undo one another.
 
-The SQL runs on a real PostgreSQL with a clock that only the test moves; the rules of `weft.journal.leadership` say what
+The SQL runs on a real PostgreSQL with a clock that only the test moves; the rules of `weft.history.journal.leadership` say what
 each statement must do.
 """
 
@@ -17,10 +17,10 @@ from hypothesis import strategies as st
 
 from support.postgres import Postgres
 from weft.errors import Deposed
-from weft.journal import open_journal
-from weft.journal.leadership import DRIFT, LeaderRecord, Tenure
-from weft.journal.postgres.journal import PostgresJournal
-from weft.journal.postgres.lease import LeaderLease
+from weft.history.journal import open_journal
+from weft.history.journal.leadership import DRIFT, LeaderRecord, Tenure
+from weft.history.journal.postgres.journal import PostgresJournal
+from weft.history.journal.postgres.lease import LeaderLease
 from weft.model import Wake
 
 SERVERS = ("a", "b", "c")

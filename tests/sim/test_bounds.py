@@ -8,8 +8,8 @@ from math import isclose
 
 import pytest
 
+from weft.history.metrics.figures import Record, figures, gather
 from weft.model import WHOLE, Gpu, Job, Node, Profile, Share
-from weft.scheduling.core.metrics.figures import Record, figures, gather
 from weft.scheduling.plugins import registry
 from weft.sim import bounds
 from weft.sim.bounds import compute_bounds

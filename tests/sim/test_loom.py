@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 
 from support.builders import Rig, grid, profile, record, traced
+from weft.history.metrics.figures import gather
 from weft.model import Job, Node, Rewoven, Start
-from weft.scheduling.core.metrics.figures import gather
 from weft.scheduling.weaving.valuation import MIN_WAKE_S
 from weft.sim.simulation import Model, prepare
 from weft.sim.traces.trace import TraceJob

@@ -13,9 +13,9 @@ import pytest
 from support.builders import grid, node, profile, record, traced
 from support.state_checks import check
 from weft.errors import InputError
-from weft.journal.codec import encode_line
+from weft.history.journal.codec import encode_line
+from weft.history.metrics.figures import figures, gather
 from weft.model import Exited, Fact, Node, NodeJoined, NodeLost, Progressed, Start, Stop, Submitted
-from weft.scheduling.core.metrics.figures import figures, gather
 from weft.scheduling.core.scheduler import Scheduler
 from weft.sim import engine
 from weft.sim.engine import Engine
@@ -73,7 +73,7 @@ def test_the_seed_of_python_does_not_matter() -> None:
         "import hashlib; from weft.sim.clusters.reader import read_cluster\n"
         "from weft.sim.traces.generator import demo\n"
         "from weft.sim.simulation import Setting, simulate; from weft.sim.faults.uncertainty import Uncertainty\n"
-        "from weft.journal.codec import encode_line\n"
+        "from weft.history.journal.codec import encode_line\n"
         "unsure = Uncertainty('unknown', 8000, 1200, 0.1)\n"
         "out = simulate(Setting(read_cluster('4x8'), demo(2).jobs, 'srsf', seed=3, uncertainty=unsure))\n"
         "print(hashlib.sha256('\\n'.join(map(encode_line, out.journal.read())).encode()).hexdigest())"

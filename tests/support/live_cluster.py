@@ -24,7 +24,7 @@ from support.secured_cluster import free_port
 from weft.endpoints.addresses import Address
 from weft.endpoints.credentials import Credentials
 from weft.endpoints.credentials import open_channel as channel_to
-from weft.journal.sqlite import SqliteJournal
+from weft.history.journal.sqlite import SqliteJournal
 from weft.model import Fact
 from weft.server.cluster_main import saved_settings
 from weft.server.settings import changed, save

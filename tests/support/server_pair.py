@@ -25,7 +25,7 @@ from support.secured_cluster import free_port
 from weft.client import Client
 from weft.endpoints.addresses import Address
 from weft.errors import WeftError
-from weft.journal import open_journal
+from weft.history.journal import open_journal
 from weft.model import Exited, Fact, Start, Submitted
 from weft.wire import messages as m
 

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
+from weft.history.metrics.figures import figures, gather
 from weft.model import Cancelled, Exited, Fact, JobId, NodeId, NodeLost, Rewoven, Slots, Start, Stop
 from weft.model.status import ACTIVE, ENDED
-from weft.scheduling.core.metrics.figures import figures, gather
 from weft.scheduling.core.resources.shapes import plain_shape
 from weft.scheduling.core.state.job import JobState
 from weft.scheduling.core.state.state import State

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from weft.journal.codec import FORMAT
+from weft.history.journal.codec import FORMAT
 from weft.model import FACTS, Exited, Job
 
 PAGE = (Path(__file__).parents[2] / "docs/reference/journal.md").read_text()

@@ -106,7 +106,7 @@ def _trace(path: str, _text: str) -> str:
 
 
 def _journal(path: str, _text: str) -> str:
-    from weft.journal import open_journal
+    from weft.history.journal import open_journal
 
     with open_journal(path, readonly=True) as journal:
         return _count(sum(1 for _ in journal.read()), "fact")

@@ -26,7 +26,7 @@ UNUSABLE: Final = ("trace", "cluster", "services", "explain", "watch", "at")
 def read_workload(args: argparse.Namespace) -> ReadWorkload:
     """Return the ended jobs of the scheduler as a trace, with the nodes that it has now."""
     from weft.compare.workload import ReadWorkload
-    from weft.scheduling.core.metrics.history import Selection, read_history
+    from weft.history.metrics.history import Selection, read_history
     from weft.sim.traces.history import export
 
     if args.trace:
@@ -68,7 +68,7 @@ def simulate_present(args: argparse.Namespace) -> int:
             shown = "a trace" if name == "trace" else f"--{name}"
             raise InputError(f"{shown} and --from-live are both given", hint="the simulation starts from the scheduler")
     from weft.forecast.present import simulate_from
-    from weft.scheduling.core.metrics.figures import figures as compute
+    from weft.history.metrics.figures import figures as compute
 
     policy = args.policy or present_policy(args)
     if not policy:
@@ -84,7 +84,7 @@ def simulate_present(args: argparse.Namespace) -> int:
         "schema": 1, "scheduler": where, "policy": policy, "gpus": found.gpus, "seed": args.seed, **values
     }  # fmt: skip
     if args.out is not None:
-        from weft.journal.memory import MemoryJournal
+        from weft.history.journal.memory import MemoryJournal
         from weft.sim.output import write_output
 
         write_output(args.out, found.record, MemoryJournal(*found.facts), summary, force=args.force)

@@ -9,8 +9,8 @@ from weft.endpoints import config
 from weft.endpoints.paths import user_paths
 
 if TYPE_CHECKING:
+    from weft.history.metrics.history import History
     from weft.model import Fact
-    from weft.scheduling.core.metrics.history import History
 
 THIS_MACHINE: Final = "the scheduler of this machine"
 
@@ -23,7 +23,7 @@ def source(scheduler: str | None) -> str:
 
 def read(scheduler: str | None) -> History:
     """Return the history of the scheduler. It is empty if none ever ran on this machine."""
-    from weft.scheduling.core.metrics.history import read_history
+    from weft.history.metrics.history import read_history
 
     return read_history(facts(scheduler))
 
@@ -37,7 +37,7 @@ def facts(scheduler: str | None) -> Iterator[Fact]:
         with Client(where) as client:
             yield from client.journal()
         return
-    from weft.journal import open_journal
+    from weft.history.journal import open_journal
 
     here = user_paths()
     if here.has_journal():

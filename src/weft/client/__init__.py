@@ -279,7 +279,7 @@ class Client:
 
     def journal(self) -> Iterator[Fact]:
         """Yield facts that add up to the scheduler's history: every job with its figures."""
-        from weft.journal.codec import decode_line
+        from weft.history.journal.codec import decode_line
 
         for page in self._transport.stream("History", m.HistoryRequest(), HISTORY_TIMEOUT_S):
             yield from map(decode_line, page.json)

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from weft.scheduling.core.metrics.figures import Record, figures, gather
+from weft.history.metrics.figures import Record, figures, gather
 from weft.sim.costs.muri import makespan_since
 from weft.sim.simulation import Outcome, Setting, placement_of, simulate
 

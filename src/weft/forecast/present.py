@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 
 from weft.forecast.forward import run_forward, unfinished_jobs
 from weft.forecast.remaining import remaining_times
+from weft.history.metrics.figures import Record, gather
 from weft.model import Fact, Seconds, Wake
-from weft.scheduling.core.metrics.figures import Record, gather
 from weft.scheduling.core.scheduler import Scheduler
 from weft.scheduling.plugins import registry
 

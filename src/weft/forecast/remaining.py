@@ -15,9 +15,9 @@ from itertools import chain
 from typing import Final, Literal, NamedTuple
 
 from weft.forecast.history import History, learn
+from weft.history.metrics.work import declared_length_s
 from weft.model import Job, JobId, Seconds
 from weft.model.status import ENDED
-from weft.scheduling.core.metrics.work import declared_length_s
 from weft.scheduling.core.state.durations import kinds_of
 from weft.scheduling.core.state.job import JobState
 from weft.scheduling.core.state.state import State

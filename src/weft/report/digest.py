@@ -6,11 +6,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from weft.history.metrics.figures import Record
+from weft.history.metrics.records import JobRecord
 from weft.model import Fact
 from weft.report.gantt import Gantt, build_gantt
 from weft.report.timeline import Timeline, build_timeline
-from weft.scheduling.core.metrics.figures import Record
-from weft.scheduling.core.metrics.records import JobRecord
 
 if TYPE_CHECKING:
     import numpy as np

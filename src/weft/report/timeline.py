@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from weft.scheduling.core.metrics.records import ClusterRow
+from weft.history.metrics.records import ClusterRow
 
 if TYPE_CHECKING:
     import numpy as np

@@ -20,9 +20,9 @@ from weft.endpoints.blob_folder import PRUNE_S
 from weft.endpoints.paths import Paths
 from weft.engines.background import TaskSet
 from weft.errors import InputError, JournalDamaged
+from weft.history.journal import is_postgres, store_at
+from weft.history.journal.marker import Marker, remedy
 from weft.inputs.locks import locked
-from weft.journal import is_postgres, store_at
-from weft.journal.marker import Marker, remedy
 from weft.model import Paused
 from weft.pools.provider import Site
 from weft.server.api.blobs import Blobs

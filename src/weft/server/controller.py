@@ -13,8 +13,8 @@ from weft.endpoints.paths import Paths
 from weft.engines.background import TaskSet
 from weft.engines.process.output.left_reports import unsent_report
 from weft.errors import Deposed, InputError, JournalError, Refused
-from weft.journal import open_journal
-from weft.journal.marker import Marker
+from weft.history.journal import open_journal
+from weft.history.journal.marker import Marker
 from weft.model import Decision, Event, Slots
 from weft.model.slots import format_slots
 from weft.scheduling.core.scheduler import Scheduler

@@ -18,9 +18,9 @@ from weft.endpoints.paths import Paths, recorded_paths, user_paths
 from weft.engines.background import TaskSet
 from weft.engines.process.gpu.this_machine import discover_this_machine
 from weft.errors import JournalDamaged, WeftError
+from weft.history.journal import store_at
+from weft.history.journal.marker import Marker, remedy
 from weft.inputs.locks import try_lock, write_holder
-from weft.journal import store_at
-from weft.journal.marker import Marker, remedy
 from weft.server.api.service import Service
 from weft.server.api.unix_socket import UnixSocketServer
 from weft.server.backends.local import local_backend

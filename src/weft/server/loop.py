@@ -18,8 +18,8 @@ from typing import Any, Final, Protocol
 
 from weft.engines.background import TaskSet
 from weft.errors import Deposed, InputError, JournalError, Refused, WeftError
-from weft.journal.base import Encoded
-from weft.journal.codec import encode_line
+from weft.history.journal.base import Encoded
+from weft.history.journal.codec import encode_line
 from weft.model import (
     Alarm,
     Continued,

@@ -15,7 +15,7 @@ from typing import Final, Protocol
 from weft.endpoints.paths import Paths
 from weft.engines.background import TaskSet
 from weft.engines.process.output.logs import RUNS_KEPT, remove_old_runs
-from weft.journal import Journal, for_process, store_at
+from weft.history.journal import Journal, for_process, store_at
 from weft.model import Event, Paused, Purged, Resumed
 from weft.scheduling.core.scheduler import Scheduler
 from weft.scheduling.core.state.state import State
@@ -184,9 +184,9 @@ class Maintenance:
         log.log(logging.ERROR if code else logging.INFO, "backed up the journal: exit code %s", code)
 
     async def _run_journal_tool(self, verb: str) -> int:
-        """Run `python -m weft.journal` in a process of low priority. Return its exit code."""
+        """Run `python -m weft.history.journal` in a process of low priority. Return its exit code."""
         url, variables = for_process(self._controller.paths.journal_url)
-        command = (sys.executable, "-m", "weft.journal", verb, url)
+        command = (sys.executable, "-m", "weft.history.journal", verb, url)
         process = await asyncio.create_subprocess_exec(*command, env={**os.environ, **variables})
         return await process.wait()
 

@@ -9,7 +9,7 @@ from itertools import islice
 from typing import Final
 
 from weft.errors import JournalError
-from weft.journal import Journal
+from weft.history.journal import Journal
 from weft.model import Fact
 from weft.scheduling.core.queue.protection import Protection
 from weft.scheduling.core.scheduler import Scheduler

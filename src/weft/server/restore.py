@@ -20,10 +20,10 @@ from weft.engines.process.recovery.run_record import judge, read_evidence
 from weft.engines.process.shim import run_files
 from weft.engines.process.shim.process_id import boot_id, is_alive
 from weft.errors import JournalError
+from weft.history.journal import Store, open_journal, store_at
+from weft.history.journal.codec import decode_line, encode_line
+from weft.history.journal.marker import Marker, Restored
 from weft.inputs.locks import locked
-from weft.journal import Store, open_journal, store_at
-from weft.journal.codec import decode_line, encode_line
-from weft.journal.marker import Marker, Restored
 from weft.model import Cancelled, Exited, Fact, Job, JobId, NodeJoined, PerRank, Seconds, Slots, Start, Submitted, Task
 from weft.scheduling.core.state.job import JobState
 from weft.scheduling.core.state.state import State

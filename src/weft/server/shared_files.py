@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from weft.journal import Journal
-from weft.journal.postgres.blobs import BlobTable
+from weft.history.journal import Journal
+from weft.history.journal.postgres.blobs import BlobTable
 from weft.scheduling.core.scheduler import Scheduler
 
 

@@ -10,16 +10,16 @@ from pathlib import Path
 from typing import Any, Final, cast, get_args
 
 from weft.errors import InputError
+from weft.history.journal import open_journal
+from weft.history.journal.base import Journal
+from weft.history.journal.codec import seal
+from weft.history.journal.jsonl import HEADER
+from weft.history.metrics.figures import Record
+from weft.history.metrics.history import History, read_history
+from weft.history.metrics.records import JobRecord, Status, gpu_changes
 from weft.inputs.csv import Row, Table, parse_table, read_table, shorten
 from weft.inputs.files import read_text
-from weft.journal import open_journal
-from weft.journal.base import Journal
-from weft.journal.codec import seal
-from weft.journal.jsonl import HEADER
 from weft.model import Seconds
-from weft.scheduling.core.metrics.figures import Record
-from weft.scheduling.core.metrics.history import History, read_history
-from weft.scheduling.core.metrics.records import JobRecord, Status, gpu_changes
 from weft.sim.costs.muri import makespan_since
 from weft.sim.folder import SUMMARY, atomic_folder, read_summary
 from weft.sim.traces.formats.draft import MAX_GPUS

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from typing import Literal
 
-from weft.journal.memory import MemoryJournal
+from weft.history.journal.memory import MemoryJournal
 from weft.model import Decision, Event, Fact, Node, Seconds, Team
 from weft.scheduling.core.ports import Policy
 from weft.scheduling.core.scheduler import Scheduler

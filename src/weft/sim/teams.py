@@ -7,8 +7,8 @@ from dataclasses import replace
 from itertools import cycle
 from typing import Any
 
+from weft.history.metrics.figures import JobRecord, Record, figures
 from weft.model import Job, Seconds, Task, Team
-from weft.scheduling.core.metrics.figures import JobRecord, Record, figures
 from weft.scheduling.core.scheduler import Scheduler
 from weft.scheduling.core.state.teams import Teams
 from weft.scheduling.core.teams.check import unserved_jobs

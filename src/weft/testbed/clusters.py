@@ -15,8 +15,8 @@ from weft.bringup.loopback import bring_up
 from weft.bringup.record import Record
 from weft.endpoints.addresses import Address, parse_address
 from weft.endpoints.paths import server_folder
+from weft.history.journal import JsonlJournal, open_journal
 from weft.inputs.atomic import write_atomic
-from weft.journal import JsonlJournal, open_journal
 from weft.model import Fact
 from weft.testbed.emulated_jobs import live_policy
 from weft.testbed.matrix import Cell

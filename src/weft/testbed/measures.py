@@ -8,10 +8,10 @@ from dataclasses import asdict, dataclass
 from math import ceil
 from typing import TYPE_CHECKING, Any
 
+from weft.history.metrics.figures import figures
+from weft.history.metrics.history import Selection, in_trace_time, read_history
+from weft.history.metrics.records import ClusterRow
 from weft.model import Exited, Fact, Job, JobId, Start, Started, Stop
-from weft.scheduling.core.metrics.figures import figures
-from weft.scheduling.core.metrics.history import Selection, in_trace_time, read_history
-from weft.scheduling.core.metrics.records import ClusterRow
 
 if TYPE_CHECKING:
     from weft.report.digest import Digest

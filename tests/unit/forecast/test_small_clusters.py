@@ -16,8 +16,8 @@ from weft.forecast.present import simulate_from
 from weft.forecast.quantiles import Quantiles, Sampling, forecast, quantiles
 from weft.forecast.remaining import RemainingTimes
 from weft.forecast.whatif import Change, what_if
+from weft.history.metrics.figures import figures
 from weft.model import Deployed, Job, Paused, Ready, Service, Share, Task
-from weft.scheduling.core.metrics.figures import figures
 from weft.scheduling.core.state.apply.snapshots import snapshot
 
 FEW = Sampling(samples=3)

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from weft.journal.memory import MemoryJournal
+from weft.history.journal.memory import MemoryJournal
 from weft.model import Job, Submitted
 from weft.scheduling.core.scheduler import Scheduler
 from weft.scheduling.plugins import registry

@@ -8,8 +8,8 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from support.builders import Rig, grid
+from weft.history.metrics.figures import figures, gather
 from weft.model import Cancelled, Exited, Job, NodeLost, Purged, Started, Submitted
-from weft.scheduling.core.metrics.figures import figures, gather
 from weft.server.http import job_counters
 from weft.server.http.job_counters import JobCounters
 

@@ -7,7 +7,7 @@ import time
 
 from support.builders import node
 from weft.errors import InputError
-from weft.journal.memory import MemoryJournal
+from weft.history.journal.memory import MemoryJournal
 from weft.model import Exited, Job, NodeJoined, Start, Submitted
 from weft.scheduling.core.scheduler import Scheduler
 from weft.scheduling.plugins import registry

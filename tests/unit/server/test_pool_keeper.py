@@ -14,7 +14,7 @@ from random import Random
 import pytest
 
 from weft.cli.views.live_services import explain_lines
-from weft.journal.memory import MemoryJournal
+from weft.history.journal.memory import MemoryJournal
 from weft.model import (
     AllocationEnded,
     AllocationGranted,

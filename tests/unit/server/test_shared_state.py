@@ -12,11 +12,11 @@ import pytest
 from support.local_scheduler import until
 from support.postgres import Postgres, postgres
 from weft.errors import Deposed, InputError, NotFound, NotPermitted, Refused, WeftError
-from weft.journal.postgres import blobs as blob_table
-from weft.journal.postgres.blobs import BlobTable
-from weft.journal.postgres.files import FileTable
-from weft.journal.postgres.lease import LeaderLease
-from weft.journal.postgres.replicas import replica_problems
+from weft.history.journal.postgres import blobs as blob_table
+from weft.history.journal.postgres.blobs import BlobTable
+from weft.history.journal.postgres.files import FileTable
+from weft.history.journal.postgres.lease import LeaderLease
+from weft.history.journal.postgres.replicas import replica_problems
 from weft.server.auth.certificates import init
 from weft.server.auth.shared_authority import SharedAuthority
 from weft.server.auth.token_tables import PostgresTokenTable

@@ -12,8 +12,8 @@ import pytest
 
 from support.builders import grid
 from weft.errors import JournalError
-from weft.journal.sqlite import SqliteJournal
-from weft.journal.sqlite.compaction import compact
+from weft.history.journal.sqlite import SqliteJournal
+from weft.history.journal.sqlite.compaction import compact
 from weft.model import Exited, Fact, Job, NodeJoined, Submitted, Task
 from weft.server.api.watch import redacted_for, watch_facts
 from weft.server.auth.identity import Caller, owner

@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 from weft.errors import InputError, WeftError
-from weft.journal import JsonlJournal, MemoryJournal
+from weft.history.journal import JsonlJournal, MemoryJournal
+from weft.history.metrics.figures import Record, figures, gather
 from weft.model import Exited, Fact, Gpu, Job, Node, NodeJoined, Start, Submitted
-from weft.scheduling.core.metrics.figures import Record, figures, gather
 from weft.sim.clusters.reader import read_cluster
 from weft.sim.folder import check_target
 from weft.sim.output import read_job_csv, read_record, write_output

@@ -38,7 +38,7 @@ configure = flags.add_common
 def run(args: argparse.Namespace) -> int:
     from weft.endpoints.config import effective_setting
     from weft.endpoints.paths import user_paths
-    from weft.journal.base import OK, UNFINISHED
+    from weft.history.journal.base import OK, UNFINISHED
     from weft.node.checks import check
     from weft.node.scheduler_side import clock_offset
     from weft.wire.views.doctor import DoctorView
@@ -134,9 +134,9 @@ def _with_journal(here: Paths, found: DoctorView, problems: list[str]) -> Doctor
         problems += _unjournalled(here)
     if not here.has_journal():
         return found
-    from weft.journal import store_at
-    from weft.journal.base import OK, UNFINISHED
-    from weft.journal.marker import backup_time
+    from weft.history.journal import store_at
+    from weft.history.journal.base import OK, UNFINISHED
+    from weft.history.journal.marker import backup_time
     from weft.wire.views.doctor import JournalView
 
     store = store_at(here.journal_url)

@@ -14,8 +14,8 @@ from weft.cli.views import figures
 from weft.errors import InputError
 
 if TYPE_CHECKING:
-    from weft.scheduling.core.metrics.figures import Record
-    from weft.scheduling.core.metrics.history import Selection
+    from weft.history.metrics.figures import Record
+    from weft.history.metrics.history import Selection
 
 EXAMPLE: Final = """examples:
   weft metrics
@@ -52,13 +52,13 @@ def add_selection(parser: argparse.ArgumentParser) -> None:
 
 
 def selection(args: argparse.Namespace) -> Selection:
-    from weft.scheduling.core.metrics.history import Selection
+    from weft.history.metrics.history import Selection
 
     return Selection(None if args.since is None else flags.since_s(args.since), args.user, args.group, args.team)
 
 
 def run(args: argparse.Namespace) -> int:
-    from weft.scheduling.core.metrics.figures import figures as compute
+    from weft.history.metrics.figures import figures as compute
 
     if args.file is not None and args.scheduler is not None:
         raise InputError("a file and --scheduler are both given", hint="give one or the other")

@@ -201,7 +201,7 @@ def _flags(args: argparse.Namespace) -> dict[str, object]:
 
 def _peers(args: argparse.Namespace) -> tuple[Address, ...]:
     from weft.endpoints.addresses import parse_address
-    from weft.journal import is_postgres
+    from weft.history.journal import is_postgres
 
     if args.leader_lease is not None and not 1.0 <= args.leader_lease <= MAX_LEADER_LEASE_S:
         raise InputError(
@@ -244,7 +244,7 @@ def _print_next_steps(plan: Plan, opened: ServerStatus) -> None:
 
 def _lines(plan: Plan, opened: ServerStatus) -> list[tuple[str, str]]:
     from weft.endpoints.addresses import Address, is_loopback
-    from weft.journal.postgres.session import public_url
+    from weft.history.journal.postgres.session import public_url
 
     if opened.leader:
         return [("standby", f"{Address(plan.host, opened.port)}; the leader is {opened.leader}"), _log_line(plan)]

@@ -14,7 +14,7 @@ from weft.errors import InputError, UnknownName, nearest
 if TYPE_CHECKING:
     from weft.compare.trial import Measurement
     from weft.compare.workload import LoadedWorkload
-    from weft.scheduling.core.metrics.figures import Record
+    from weft.history.metrics.figures import Record
 
 EXAMPLE: Final = """examples:
   weft sim demo --policy srtf

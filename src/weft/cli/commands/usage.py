@@ -14,8 +14,8 @@ from weft.cli.tables import Cell, Column
 from weft.errors import NotFound
 
 if TYPE_CHECKING:
-    from weft.scheduling.core.metrics.history import History
-    from weft.scheduling.core.metrics.usage import JobUsage, UsageRow
+    from weft.history.metrics.history import History
+    from weft.history.metrics.usage import JobUsage, UsageRow
 
 EXAMPLE: Final = """examples:
   weft usage
@@ -45,8 +45,8 @@ def run(args: argparse.Namespace) -> int:
     import time
 
     from weft.cli import live_history
+    from weft.history.metrics.usage import job_usages
     from weft.model.team import departments
-    from weft.scheduling.core.metrics.usage import job_usages
 
     history = live_history.read(args.scheduler)
     since_s = flags.since_s(args.since or DEFAULT_SINCE) if not args.jobs or args.since else None
@@ -63,7 +63,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _show_rows(args: argparse.Namespace, found: list[JobUsage]) -> int:
-    from weft.scheduling.core.metrics.usage import usage_by
+    from weft.history.metrics.usage import usage_by
 
     rows = usage_by(found, args.by)
     if args.json:
@@ -134,7 +134,7 @@ def _named(name: str, history: History, found: list[JobUsage]) -> list[JobUsage]
 
 
 def _job_json(usage: JobUsage, history: History) -> dict[str, Any]:
-    from weft.scheduling.core.metrics.advice import advise, cpu_share, memory_share
+    from weft.history.metrics.advice import advise, cpu_share, memory_share
 
     job, use = history.jobs[usage.id], usage.use
     return {

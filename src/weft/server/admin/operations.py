@@ -12,8 +12,8 @@ from importlib.metadata import version
 from typing import Final, NamedTuple
 
 from weft.errors import InputError, UnknownName
-from weft.journal import store_at
-from weft.journal.marker import backup_time
+from weft.history.journal import store_at
+from weft.history.journal.marker import backup_time
 from weft.model import AdminAction, Cancelled, Event, GroupLimited, Paused, Resumed, Undeployed, Wake
 from weft.model.status import Reason
 from weft.model.team_facts import TeamEvent
@@ -297,7 +297,7 @@ async def _journal_figures(controller: Controller, *, check: bool) -> tuple[Jour
         view = replace_fields(view, check=health.check, backup=await asyncio.to_thread(backup_time, store) or None)
     if not journal.waits:
         return view, None
-    from weft.journal.postgres.replicas import replica_problems
+    from weft.history.journal.postgres.replicas import replica_problems
 
     return view, await asyncio.to_thread(replica_problems, journal.url)
 

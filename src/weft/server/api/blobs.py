@@ -16,7 +16,7 @@ import grpc
 from weft.endpoints.blob_folder import STALE_S, prune_blobs
 from weft.endpoints.paths import make_private
 from weft.errors import InputError, NotFound, Refused, WeftError
-from weft.journal.postgres.blobs import BlobTable
+from weft.history.journal.postgres.blobs import BlobTable
 from weft.server.rpc.errors import abort
 from weft.server.rpc.handlers import handler
 from weft.wire import messages as m

@@ -10,7 +10,7 @@ from contextlib import suppress
 from typing import Final
 
 from weft.errors import WeftError
-from weft.journal import for_process
+from weft.history.journal import for_process
 from weft.wire import messages as m
 
 MAX_READERS: Final = 2
@@ -27,7 +27,7 @@ class Histories:
         """Yield the facts of the journal's snapshot, page by page. A caller that goes away ends the reading."""
         async with self._free:
             shown, variables = for_process(url)
-            command = (sys.executable, "-m", "weft.journal", "history", shown)
+            command = (sys.executable, "-m", "weft.history.journal", "history", shown)
             pipe, env = asyncio.subprocess.PIPE, {**os.environ, **variables}
             process = await asyncio.create_subprocess_exec(*command, stdout=pipe, stderr=pipe, env=env)
             assert process.stdout is not None

@@ -11,8 +11,8 @@ from itertools import islice
 from typing import Final
 
 from weft.errors import JournalError, Refused
-from weft.journal import Journal
-from weft.journal.codec import encode_line
+from weft.history.journal import Journal
+from weft.history.journal.codec import encode_line
 from weft.model import Edited, Fact, JobSnapshot, Submitted
 from weft.server.auth.identity import Caller
 from weft.server.process.cpu_shares import pause_payer

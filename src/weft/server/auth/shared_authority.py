@@ -8,8 +8,8 @@ from typing import Final
 
 from weft.endpoints.private_files import read_private, write_private
 from weft.errors import InputError
-from weft.journal.postgres import schema
-from weft.journal.postgres.session import Session
+from weft.history.journal.postgres import schema
+from weft.history.journal.postgres.session import Session
 
 MIN_KEY_BYTES: Final = 16
 _LOAD: Final = "SELECT key, value FROM weft_meta WHERE key IN ('ca.pem', 'ca.key')"

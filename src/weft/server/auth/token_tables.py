@@ -12,8 +12,8 @@ from typing import Any, Final, Protocol
 
 from weft.endpoints.paths import make_private
 from weft.errors import WeftError
-from weft.journal.postgres import schema
-from weft.journal.postgres.session import Session
+from weft.history.journal.postgres import schema
+from weft.history.journal.postgres.session import Session
 
 FILE: Final = "auth.db"
 LOCK_TIMEOUT_S: Final = 5.0

@@ -13,7 +13,7 @@ from typing import Final
 
 from weft.engines.background import TaskSet
 from weft.engines.process import lease
-from weft.journal.postgres.blobs import BlobTable
+from weft.history.journal.postgres.blobs import BlobTable
 from weft.model import Continued, Event, JobId, NodeId, Resumed, Seconds, Start, Suspended
 from weft.model.slots import nodes_of
 from weft.scheduling.core.scheduler import Scheduler

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from weft.endpoints.paths import Paths
 from weft.engines.process.output.logs import MISSING, LogPart
-from weft.journal.postgres.blobs import BlobTable
+from weft.history.journal.postgres.blobs import BlobTable
 from weft.model import Continued, Decision, JobId, NodeId, Suspended, Unwoven
 from weft.scheduling.core.scheduler import Scheduler
 from weft.scheduling.core.state.job import JobState

@@ -19,7 +19,7 @@ from weft.forecast.branches import cpu_s
 from weft.forecast.calibration import Calibration
 from weft.forecast.quantiles import Sampling, forecast
 from weft.forecast.whatif import Change, Waits, what_if
-from weft.journal import open_journal
+from weft.history.journal import open_journal
 from weft.scheduling.core.scheduler import Scheduler
 from weft.server.process.slices import at_once
 from weft.server.replay import Prepared, create_scheduler

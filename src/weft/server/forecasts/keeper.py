@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from weft.errors import InputError, Refused
-from weft.journal import for_process
+from weft.history.journal import for_process
 from weft.model import JobId, Seconds
 from weft.server.forecasts.outcomes import Outcomes
 from weft.server.settings import Settings

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from weft.errors import InputError, NotPermitted, UnknownName
-from weft.journal.postgres.blobs import BlobTable
+from weft.history.journal.postgres.blobs import BlobTable
 from weft.model import Job, Node, NodeId, Task
 from weft.model.node import CONTAINERS
 from weft.model.slots import format_message

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from weft.errors import JournalError
+from weft.history.journal.codec import decode_line, encode_line
 from weft.inputs.quantities import parse_array
-from weft.journal.codec import decode_line, encode_line
 from weft.model import Job, JobId, Submitted, Task
 from weft.server.process.slices import Steps
 

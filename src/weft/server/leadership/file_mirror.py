@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Final
 
 from weft.errors import Deposed, JournalError
+from weft.history.journal.postgres.files import PAGE_FILES, FileTable, StoredFile
 from weft.inputs.atomic import write_atomic
-from weft.journal.postgres.files import PAGE_FILES, FileTable, StoredFile
 from weft.notify.outbox import MESSAGES, POSITION
 
 FLUSH_S: Final = 0.2

@@ -9,9 +9,9 @@ from typing import Final
 
 from weft.engines.process.lease import now
 from weft.errors import JournalError
-from weft.journal.leadership import RENEWALS_PER_LEASE, Tenure
-from weft.journal.postgres.lease import LeaderLease
-from weft.journal.postgres.led import LedJournal
+from weft.history.journal.leadership import RENEWALS_PER_LEASE, Tenure
+from weft.history.journal.postgres.lease import LeaderLease
+from weft.history.journal.postgres.led import LedJournal
 
 RETRIES_PER_RENEWAL: Final = 5
 log = logging.getLogger(__name__)

@@ -12,10 +12,10 @@ from typing import Any, Final
 
 from weft.engines.process.lease import now
 from weft.errors import JournalError, NotLeading, WeftError
-from weft.journal import Journal
-from weft.journal.leadership import LeaderRecord
-from weft.journal.postgres.journal import PostgresJournal
-from weft.journal.postgres.lease import LeaderLease
+from weft.history.journal import Journal
+from weft.history.journal.leadership import LeaderRecord
+from weft.history.journal.postgres.journal import PostgresJournal
+from weft.history.journal.postgres.lease import LeaderLease
 from weft.scheduling.core.scheduler import Scheduler
 from weft.server.leadership.file_mirror import FileFollower
 from weft.server.leadership.lead import Lead

@@ -19,14 +19,14 @@ from weft.endpoints.paths import Paths
 from weft.endpoints.private_files import write_private
 from weft.engines.background import TaskSet
 from weft.errors import JournalDamaged, NotLeading, WeftError
-from weft.journal import store_at
-from weft.journal.marker import Marker
-from weft.journal.postgres.blobs import BlobTable
-from weft.journal.postgres.files import FileTable
-from weft.journal.postgres.journal import PostgresJournal
-from weft.journal.postgres.lease import LeaderLease
-from weft.journal.postgres.led import LedJournal
-from weft.journal.postgres.session import ConnectionLost
+from weft.history.journal import store_at
+from weft.history.journal.marker import Marker
+from weft.history.journal.postgres.blobs import BlobTable
+from weft.history.journal.postgres.files import FileTable
+from weft.history.journal.postgres.journal import PostgresJournal
+from weft.history.journal.postgres.lease import LeaderLease
+from weft.history.journal.postgres.led import LedJournal
+from weft.history.journal.postgres.session import ConnectionLost
 from weft.model import Paused
 from weft.server.auth.interceptor import AuthGateway
 from weft.server.auth.token_tables import PostgresTokenTable

@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from weft.errors import InputError
+from weft.history.metrics.work import declared_length_s
 from weft.model import Event, Exited, Job, JobId, Progressed, Seconds, Started
-from weft.scheduling.core.metrics.work import declared_length_s
 
 OVERDUE_S: Final = 1.0
 """The remaining time of a job that has exceeded its estimate."""

@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from math import isclose
 from typing import Final
 
+from weft.history.metrics.history import History
+from weft.history.metrics.records import JobRecord
+from weft.history.metrics.work import declared_length_s
 from weft.model import Job, JobId, Where
-from weft.scheduling.core.metrics.history import History
-from weft.scheduling.core.metrics.records import JobRecord
-from weft.scheduling.core.metrics.work import declared_length_s
 from weft.sim.traces.profiles import UNMEASURED
 from weft.sim.traces.trace import Trace, TraceJob
 

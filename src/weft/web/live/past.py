@@ -17,9 +17,9 @@ from typing import Final
 from weft.client import Client
 from weft.endpoints.addresses import Address
 from weft.endpoints.paths import Paths
+from weft.history.metrics.history import read_history
+from weft.history.metrics.records import ClusterRow, JobRecord
 from weft.model import Fact, Resized
-from weft.scheduling.core.metrics.history import read_history
-from weft.scheduling.core.metrics.records import ClusterRow, JobRecord
 from weft.web.live.board import Board
 from weft.web.live.samples import HISTORY_S, HOUR_S, MAX_SCALINGS, USAGE_DAYS, Sample, ServiceHistory
 

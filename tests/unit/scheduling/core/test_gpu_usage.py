@@ -7,10 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from support.builders import Rig, node
+from weft.history.metrics.advice import advise, cpu_share, memory_share
+from weft.history.metrics.history import History, Selection, read_history
+from weft.history.metrics.usage import JobUsage, job_usages, usage_by
 from weft.model import Exited, Job, PerRank, Submitted, Task, Use, Used
-from weft.scheduling.core.metrics.advice import advise, cpu_share, memory_share
-from weft.scheduling.core.metrics.history import History, Selection, read_history
-from weft.scheduling.core.metrics.usage import JobUsage, job_usages, usage_by
 from weft.scheduling.core.state.apply.snapshots import snapshot
 from weft.server.inventory import GpuUsage
 from weft.server.jobs.run_use import UseMeter

@@ -8,9 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from weft.journal.codec import decode_line, encode_line
-from weft.journal.sqlite import SqliteJournal
-from weft.journal.summary import public_summary, summary
+from weft.history.journal.codec import decode_line, encode_line
+from weft.history.journal.sqlite import SqliteJournal
+from weft.history.journal.summary import public_summary, summary
+from weft.history.metrics.figures import Figures, figures, gather
+from weft.history.metrics.history import Selection, read_history
 from weft.model import (
     Exited,
     Fact,
@@ -30,8 +32,6 @@ from weft.model import (
     Submitted,
     Task,
 )
-from weft.scheduling.core.metrics.figures import Figures, figures, gather
-from weft.scheduling.core.metrics.history import Selection, read_history
 from weft.sim.clusters.reader import read_cluster
 from weft.sim.faults.uncertainty import Uncertainty
 from weft.sim.simulation import Setting, simulate

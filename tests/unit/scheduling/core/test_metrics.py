@@ -8,6 +8,7 @@ from math import fsum, inf
 
 import pytest
 
+from weft.history.metrics.figures import JobRecord, Record, figures, gather
 from weft.model import (
     Cancelled,
     Exited,
@@ -29,7 +30,6 @@ from weft.model import (
     Stop,
     Submitted,
 )
-from weft.scheduling.core.metrics.figures import JobRecord, Record, figures, gather
 
 ONE: Slots = (("n0", (0,)),)
 OTHER: Slots = (("n0", (1,)),)

@@ -55,7 +55,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _shared(args: argparse.Namespace) -> SharedAuthority | None:
-    from weft.journal import is_postgres
+    from weft.history.journal import is_postgres
 
     if args.db is None and args.key_file is None:
         return None

@@ -12,8 +12,8 @@ from weft.cli.text import plural
 from weft.errors import InputError
 
 if TYPE_CHECKING:
-    from weft.scheduling.core.metrics.figures import Record
-    from weft.scheduling.core.metrics.history import History
+    from weft.history.metrics.figures import Record
+    from weft.history.metrics.history import History
 
 EXAMPLE: Final = """examples:
   weft trace export --since 30d -o history.csv

@@ -125,8 +125,8 @@ def _play(player: TracePlayer, name: str, jobs: int) -> None:
 def _report(args: argparse.Namespace, trace: Trace, player: TracePlayer, skipped: Sequence[str]) -> int:
     from dataclasses import asdict
 
-    from weft.scheduling.core.metrics.figures import figures
-    from weft.scheduling.core.metrics.history import Selection, in_trace_time
+    from weft.history.metrics.figures import figures
+    from weft.history.metrics.history import Selection, in_trace_time
 
     record = Selection(group=player.group).of(live_history.read(args.scheduler).record)
     values: dict[str, Any] = asdict(figures(in_trace_time(record, args.speed)))

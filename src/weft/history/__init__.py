@@ -1,0 +1,1 @@
+"""Facts and what they add up to: the journal, and figures of the past."""
