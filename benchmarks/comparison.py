@@ -13,11 +13,11 @@ from benchmarks.figure import Figure
 from benchmarks.process import weft
 from benchmarks.workloads import muri_trace, philly, run
 from weft.history.metrics.figures import gather
-from weft.report.digest import make_digest
-from weft.report.gantt_picture import draw_gantt
-from weft.report.page import Chart, Report, render_page
-from weft.report.pictures import Series, draw_pictures
-from weft.report.stats import FIGURES, summarise
+from weft.lab.report.digest import make_digest
+from weft.lab.report.gantt_picture import draw_gantt
+from weft.lab.report.page import Chart, Report, render_page
+from weft.lab.report.pictures import Series, draw_pictures
+from weft.lab.report.stats import FIGURES, summarise
 from weft.sim.traces.trace import Trace
 from weft.sim.traces.writers import to_bytes
 

@@ -17,18 +17,18 @@ from typing import Final
 
 from benchmarks.figure import Figure
 from benchmarks.workloads import REFERENCE
-from weft.forecast.branches import Branches, cpu_s
-from weft.forecast.calibration import Calibration
-from weft.forecast.forward import run_forward, unfinished_jobs
-from weft.forecast.history import History
-from weft.forecast.quantiles import SAMPLES, Sampling, forecast
-from weft.forecast.remaining import RemainingTimes
 from weft.model import Exited, JobId, Node, Start, Submitted
 from weft.scheduling.core.scheduler import Scheduler
 from weft.server.settings import DEFAULT_POLICY
 from weft.sim.clusters.feasible_jobs import split_feasible
 from weft.sim.clusters.reader import read_cluster
 from weft.sim.engine import Engine
+from weft.sim.forecast.branches import Branches, cpu_s
+from weft.sim.forecast.calibration import Calibration
+from weft.sim.forecast.forward import run_forward, unfinished_jobs
+from weft.sim.forecast.history import History
+from weft.sim.forecast.quantiles import SAMPLES, Sampling, forecast
+from weft.sim.forecast.remaining import RemainingTimes
 from weft.sim.simulation import Setting, advance, prepare
 from weft.sim.traces.generator import generate
 from weft.sim.traces.trace import TraceJob, read_trace

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import numpy as np
 
-from weft.compare.trial import measure
-from weft.report import style
-from weft.report.gantt import build_gantt
-from weft.report.gantt_picture import draw_gantt
+from weft.lab.compare.trial import measure
+from weft.lab.report import style
+from weft.lab.report.gantt import build_gantt
+from weft.lab.report.gantt_picture import draw_gantt
 from weft.scheduling.weaving.groups import GroupRates, build_table
 from weft.scheduling.weaving.pace import Pace
 from weft.scheduling.weaving.prices import price_work

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.usefixtures("here")
 WEFT = Path(sys.executable).with_name("weft")
 HEAVY = (
     "numpy", "rich", "yaml", "rustworkx", "matplotlib", "multiprocessing", "asyncio", "sqlite3",
-    "weft.sim", "weft.scheduling.core", "weft.history.journal", "weft.report",
+    "weft.sim", "weft.scheduling.core", "weft.history.journal", "weft.lab.report",
 )  # fmt: skip
 PATIENCE_S = 60
 

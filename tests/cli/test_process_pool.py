@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from weft.compare.process_pool import SilentProgress, TaskFailure, run_all
+from weft.lab.compare.process_pool import SilentProgress, TaskFailure, run_all
 
 TASKS = """
 import os, signal, sys, time

@@ -11,8 +11,8 @@ import pytest
 from support.http_replica import Replica, replicas
 from support.router_client import in_loop, route, running_router
 from weft.cli.main import main
-from weft.load.figures import FAILED, NOT_SENT, TIMED_OUT
-from weft.load.sender import LoadPlan, Sender
+from weft.lab.load.figures import FAILED, NOT_SENT, TIMED_OUT
+from weft.lab.load.sender import LoadPlan, Sender
 
 
 def plan(replica: Replica, target: str, times_s: list[float], **options: object) -> LoadPlan:
@@ -76,7 +76,7 @@ async def test_failures_and_time_outs_are_counted_and_end() -> None:
 
 @in_loop
 async def test_a_sender_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("weft.load.sender.MAX_WAITING", 5)
+    monkeypatch.setattr("weft.lab.load.sender.MAX_WAITING", 5)
     async with replicas("a") as (a,):
         sender = Sender(plan(a, "/wait", [0.0] * 30, connections=3))
         sending = asyncio.create_task(sender.run())

@@ -13,8 +13,8 @@ import pytest
 from support.replica_process import replica_processes, start_process
 from support.router_client import in_loop, running_router, until
 from weft.endpoints.addresses import Address
-from weft.load.figures import Sent
-from weft.load.sender import LoadPlan, Sender
+from weft.lab.load.figures import Sent
+from weft.lab.load.sender import LoadPlan, Sender
 from weft.model.service import Timeouts
 from weft.router.table import ReplicaRoute, RouteTable, ServiceRoute
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from weft.forecast.forward import Costs, run_forward, unfinished_jobs
 from weft.history.metrics.figures import gather
 from weft.sim.clusters.reader import read_cluster
 from weft.sim.costs.real import CHECKPOINT_INTERVAL_S
 from weft.sim.costs.speed import ACROSS_NODES, ACROSS_SWITCHES
+from weft.sim.forecast.forward import Costs, run_forward, unfinished_jobs
 from weft.sim.simulation import Setting, advance, prepare, simulate
 from weft.sim.traces.generator import GANG_MIX, generate
 

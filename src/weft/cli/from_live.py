@@ -14,7 +14,7 @@ from weft.cli.text import plural
 from weft.errors import InputError
 
 if TYPE_CHECKING:
-    from weft.compare.workload import ReadWorkload
+    from weft.lab.compare.workload import ReadWorkload
     from weft.model import Fact, Node
 
 LIVE: Final = "live"
@@ -25,8 +25,8 @@ UNUSABLE: Final = ("trace", "cluster", "services", "explain", "watch", "at")
 
 def read_workload(args: argparse.Namespace) -> ReadWorkload:
     """Return the ended jobs of the scheduler as a trace, with the nodes that it has now."""
-    from weft.compare.workload import ReadWorkload
     from weft.history.metrics.history import Selection, read_history
+    from weft.lab.compare.workload import ReadWorkload
     from weft.sim.traces.history import export
 
     if args.trace:
@@ -67,8 +67,8 @@ def simulate_present(args: argparse.Namespace) -> int:
         if getattr(args, name):
             shown = "a trace" if name == "trace" else f"--{name}"
             raise InputError(f"{shown} and --from-live are both given", hint="the simulation starts from the scheduler")
-    from weft.forecast.present import simulate_from
     from weft.history.metrics.figures import figures as compute
+    from weft.sim.forecast.present import simulate_from
 
     policy = args.policy or present_policy(args)
     if not policy:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from weft.cli import render
 
 if TYPE_CHECKING:
-    from weft.report.pictures import Picture
+    from weft.lab.report.pictures import Picture
 
 
 def add_out(parser: argparse.ArgumentParser) -> None:
@@ -20,7 +20,7 @@ def add_out(parser: argparse.ArgumentParser) -> None:
 
 def check_out(args: argparse.Namespace) -> None:
     """Raise InputError if the folder cannot be written. A folder that holds only a report may be replaced."""
-    from weft.report.folder import is_report
+    from weft.lab.report.folder import is_report
     from weft.sim.folder import check_target
 
     if args.out is not None:
@@ -35,7 +35,7 @@ def write_study(
     rows: Iterable[Sequence[object]],
     summary: dict[str, object],
 ) -> None:
-    from weft.report.folder import write_csv, write_pictures, write_summary
+    from weft.lab.report.folder import write_csv, write_pictures, write_summary
     from weft.sim.folder import atomic_folder
 
     with atomic_folder(args.out, force=args.force) as folder:

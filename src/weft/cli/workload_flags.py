@@ -11,7 +11,7 @@ from weft.errors import InputError
 from weft.sim.traces.formats import NAMES
 
 if TYPE_CHECKING:  # imported when a simulation starts, not when a flag is wrong
-    from weft.compare.workload import LoadedWorkload, Workload
+    from weft.lab.compare.workload import LoadedWorkload, Workload
 
 DEMO: Final = "demo"
 DEMO_CLUSTER: Final = "4x8"
@@ -56,7 +56,7 @@ def add_arguments(parser: argparse.ArgumentParser, *, cluster_help: str) -> None
 
 def workload(args: argparse.Namespace) -> Workload:
     """Return the workload that the flags describe."""
-    from weft.compare.workload import Workload
+    from weft.lab.compare.workload import Workload
     from weft.sim.costs.real import CHECKPOINT_INTERVAL_S
 
     uncertainty_flags.check(args)

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from weft.errors import InputError, UnknownName
-from weft.report.sweep_picture import TrialPoint, draw_sweep
+from weft.lab.report.sweep_picture import TrialPoint, draw_sweep
 from weft.sweeps.results import Target, best_trial, choose_target, sort_trials
 from weft.wire.views.sweeps import TrialView
 

@@ -12,10 +12,10 @@ from weft.cli import flags, render, uncertainty_flags, workload_flags
 from weft.errors import InputError, UnknownName
 
 if TYPE_CHECKING:
-    from weft.compare.comparison import Comparison
-    from weft.report.page import Report
-    from weft.report.pictures import Picture, Series
-    from weft.report.stats import Outcome
+    from weft.lab.compare.comparison import Comparison
+    from weft.lab.report.page import Report
+    from weft.lab.report.pictures import Picture, Series
+    from weft.lab.report.stats import Outcome
 
 EXAMPLE: Final = """examples:
   weft compare demo
@@ -70,9 +70,9 @@ def run(args: argparse.Namespace) -> int:
 
     from weft.cli.views.comparison import print_tables
     from weft.cli.views.progress_bars import ProgressBars
-    from weft.compare.comparison import Trim, compare_policies
-    from weft.compare.workload import check_names
-    from weft.report.stats import choose_baseline
+    from weft.lab.compare.comparison import Trim, compare_policies
+    from weft.lab.compare.workload import check_names
+    from weft.lab.report.stats import choose_baseline
 
     check_names(policies, args.placement)
     comparison = compare_policies(
@@ -117,7 +117,7 @@ def _policies(args: argparse.Namespace) -> list[str]:
 
 
 def _check_out(args: argparse.Namespace) -> None:
-    from weft.report.folder import is_report
+    from weft.lab.report.folder import is_report
     from weft.sim.folder import check_target
 
     args.force = args.force or (bool(args.out) and is_report(Path(args.out)))
@@ -142,7 +142,7 @@ def _summary(args: argparse.Namespace, comparison: Comparison, base: Outcome | N
 
 
 def _write(args: argparse.Namespace, comparison: Comparison, base: Outcome | None, summary: dict[str, object]) -> None:
-    from weft.report.folder import write_report
+    from weft.lab.report.folder import write_report
     from weft.sim.folder import atomic_folder
 
     report = _report(args, comparison, base)
@@ -154,9 +154,9 @@ def _write(args: argparse.Namespace, comparison: Comparison, base: Outcome | Non
 
 def _report(args: argparse.Namespace, comparison: Comparison, base: Outcome | None) -> Report:
     from weft.cli.views.comparison import html_tables
-    from weft.report.gantt_picture import draw_gantt
-    from weft.report.page import Chart, Report
-    from weft.report.pictures import Series, draw_pictures
+    from weft.lab.report.gantt_picture import draw_gantt
+    from weft.lab.report.page import Chart, Report
+    from weft.lab.report.pictures import Series, draw_pictures
 
     series = [
         Series(result.policy, result.digest) for result in comparison.results if result.digest and not result.error
@@ -181,7 +181,7 @@ def _report(args: argparse.Namespace, comparison: Comparison, base: Outcome | No
 
 
 def _service_pictures(series: Sequence[Series]) -> list[Picture]:
-    from weft.report.study_pictures import draw_services
+    from weft.lab.report.study_pictures import draw_services
 
     served = [(each.policy, each.digest.served) for each in series if each.digest.served is not None]
     return list(draw_services(served)) if served else []

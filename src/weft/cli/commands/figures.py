@@ -12,7 +12,7 @@ from weft.cli.tables import Cell, Column
 from weft.cli.views import figures
 
 if TYPE_CHECKING:
-    from weft.report.muri_pictures import Row
+    from weft.lab.report.muri_pictures import Row
     from weft.sim.traces.variants import Variants
 
 EXAMPLE: Final = """examples:
@@ -41,8 +41,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from weft.report.folder import is_report
-    from weft.report.muri_pictures import relative_rows
+    from weft.lab.report.folder import is_report
+    from weft.lab.report.muri_pictures import relative_rows
     from weft.sim.folder import check_target
     from weft.sim.traces.variants import find_variants
 
@@ -82,10 +82,10 @@ def _run_all(
 ) -> tuple[dict[tuple[str, str], Mapping[str, float]], list[str]]:
     """Run every variant under every policy that a figure needs, each pair once. Return figures and failures."""
     from weft.cli.views.progress_bars import ProgressBars
-    from weft.compare.process_pool import TaskFailure, count_cpus, run_all
-    from weft.compare.trial import Trial, pack
-    from weft.compare.trial import run as run_trial
-    from weft.report.muri_pictures import PLANS
+    from weft.lab.compare.process_pool import TaskFailure, count_cpus, run_all
+    from weft.lab.compare.trial import Trial, pack
+    from weft.lab.compare.trial import run as run_trial
+    from weft.lab.report.muri_pictures import PLANS
     from weft.scheduling.plugins import registry
     from weft.sim.clusters.feasible_jobs import split_feasible
     from weft.sim.clusters.reader import read_cluster
@@ -136,8 +136,8 @@ def _summary(
 
 
 def _write(args: argparse.Namespace, table: Sequence[Row], summary: dict[str, object]) -> None:
-    from weft.report.folder import write_csv, write_pictures, write_summary
-    from weft.report.muri_pictures import draw_figures
+    from weft.lab.report.folder import write_csv, write_pictures, write_summary
+    from weft.lab.report.muri_pictures import draw_figures
     from weft.sim.folder import atomic_folder
 
     pictures = list(draw_figures(table))

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from urllib.parse import SplitResult
 
     from weft.endpoints.credentials import Credentials
-    from weft.load.figures import LoadFigures, Sent
-    from weft.load.sender import LoadPlan
+    from weft.lab.load.figures import LoadFigures, Sent
+    from weft.lab.load.sender import LoadPlan
 
 DEFAULT_ROUTER: Final = "127.0.0.1:8080"
 DEFAULT_DURATION_S: Final = 30.0
@@ -75,8 +75,8 @@ def run(args: argparse.Namespace) -> int:
     plan = _plan(args, rates)
     if not plan.times_s:
         raise InputError("no request falls into this time", hint="raise --rps or --duration")
-    from weft.load.figures import summarise
-    from weft.load.sender import send_all
+    from weft.lab.load.figures import summarise
+    from weft.lab.load.sender import send_all
 
     with render.ProgressMeter(args.target[:40], len(plan.times_s), "requests") as progress:
         sent = send_all(plan, progress.draw if progress.on else lambda _done: None)
@@ -96,7 +96,7 @@ def _variation(text: str) -> float:
 
 
 def _rates(args: argparse.Namespace) -> list[float]:
-    from weft.load.shapes import SHAPES, make_shape
+    from weft.lab.load.shapes import SHAPES, make_shape
     from weft.sim.serving.arrivals import read_rps
 
     duration_s = args.duration if args.duration is not None else DEFAULT_DURATION_S
@@ -132,8 +132,8 @@ def _number(text: str) -> float:
 
 
 def _plan(args: argparse.Namespace, rates: list[float]) -> LoadPlan:
-    from weft.load.arrivals import draw_arrivals
-    from weft.load.sender import LoadPlan
+    from weft.lab.load.arrivals import draw_arrivals
+    from weft.lab.load.sender import LoadPlan
 
     where = _split(args)
     tls, access = None, _access(args, where)
@@ -251,9 +251,9 @@ def _milliseconds(seconds: float) -> str:
 
 
 def _write(args: argparse.Namespace, sent: list[Sent], summary: dict[str, Any]) -> None:
-    from weft.load.figures import by_second
-    from weft.report.folder import write_csv, write_pictures, write_summary
-    from weft.report.load_picture import LoadSeries, draw_load
+    from weft.lab.load.figures import by_second
+    from weft.lab.report.folder import write_csv, write_pictures, write_summary
+    from weft.lab.report.load_picture import LoadSeries, draw_load
     from weft.sim.folder import atomic_folder
 
     rows = by_second(sent)

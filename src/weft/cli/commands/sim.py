@@ -12,9 +12,9 @@ from weft.cli.views import figures, services, team_figures
 from weft.errors import InputError, UnknownName, nearest
 
 if TYPE_CHECKING:
-    from weft.compare.trial import Measurement
-    from weft.compare.workload import LoadedWorkload
     from weft.history.metrics.figures import Record
+    from weft.lab.compare.trial import Measurement
+    from weft.lab.compare.workload import LoadedWorkload
 
 EXAMPLE: Final = """examples:
   weft sim demo --policy srtf
@@ -86,8 +86,8 @@ def run(args: argparse.Namespace) -> int:
     if args.out is not None:
         _check_out(args)
 
-    from weft.compare.trial import measure
-    from weft.compare.workload import check_names, load_workload
+    from weft.lab.compare.trial import measure
+    from weft.lab.compare.workload import check_names, load_workload
 
     check_names([args.policy], args.placement)
     work = load_workload(workload_flags.workload(args), [args.policy], warn=render.print_message)
@@ -119,7 +119,7 @@ def _watch(args: argparse.Namespace) -> int:
     if args.watch <= 0:
         raise InputError("--watch needs a speed above 0", hint="such as --watch 60: a minute per second")
     render.require_screen("weft sim --watch")
-    from weft.compare.workload import check_names, load_workload
+    from weft.lab.compare.workload import check_names, load_workload
 
     check_names([args.policy], args.placement)
     work = load_workload(workload_flags.workload(args), [args.policy], warn=render.print_message)
@@ -132,12 +132,12 @@ def _watch(args: argparse.Namespace) -> int:
 
 def _pictures(policy: str, measured: Measurement) -> dict[str, bytes]:
     """Return the pictures of services by file name; nothing without services."""
-    from weft.compare.trial import served
+    from weft.lab.compare.trial import served
 
     found = served(measured.outcome) if measured.outcome.services else None
     if found is None:
         return {}
-    from weft.report.study_pictures import draw_services
+    from weft.lab.report.study_pictures import draw_services
 
     return {f"{each.name}.png": each.png for each in draw_services([(policy, found)])}
 
@@ -151,7 +151,7 @@ def _check_out(args: argparse.Namespace) -> None:
 
 
 def _warn_of_lost_jobs(policy: str, record: Record) -> None:
-    from weft.compare.workload import shorten
+    from weft.lab.compare.workload import shorten
 
     unfinished = [job.id for job in record.jobs if job.end is None]
     if unfinished:

@@ -8,10 +8,10 @@ from typing import Final
 from weft.cli import render
 from weft.cli.tables import Cell, Column, print_table
 from weft.cli.views import figures, services, team_figures
-from weft.compare.comparison import Comparison, PolicyResult
-from weft.report.page import Cell as PageCell
-from weft.report.page import Table
-from weft.report.stats import FIGURES, RELATIVE, Outcome, best_policies, ratio
+from weft.lab.compare.comparison import Comparison, PolicyResult
+from weft.lab.report.page import Cell as PageCell
+from weft.lab.report.page import Table
+from weft.lab.report.stats import FIGURES, RELATIVE, Outcome, best_policies, ratio
 
 COLUMNS: Final = {
     "avg_jct_s": "avg JCT",

@@ -14,7 +14,7 @@ COLUMNS: Final = tuple(Column(name, key=name) for name in ("study", "workload", 
 
 def run_dilu(args: argparse.Namespace) -> int:
     """Run the studies, print the table, and write the pictures."""
-    from weft.study.dilu import count_studies, run_folder
+    from weft.lab.study.dilu import count_studies, run_folder
 
     rows, pictures, folder = [], [], Path(args.folder)
     with render.ProgressMeter("dilu", count_studies(folder), "studies") as meter:
@@ -26,7 +26,7 @@ def run_dilu(args: argparse.Namespace) -> int:
         "schema": 1, "kind": "figures", "paper": "dilu", "failures": [], "rows": [row._asdict() for row in rows],
     }  # fmt: skip
     if args.out is not None:
-        from weft.report.folder import write_csv, write_pictures, write_summary
+        from weft.lab.report.folder import write_csv, write_pictures, write_summary
         from weft.sim.folder import atomic_folder
 
         with atomic_folder(args.out, force=args.force) as out:

@@ -10,7 +10,7 @@ from weft.cli import render, tables
 from weft.cli.tables import Cell, Column
 
 if TYPE_CHECKING:
-    from weft.study.growth_search import Pick
+    from weft.lab.study.growth_search import Pick
 
 COLUMNS: Final = tuple(Column(label, right=True, key=key) for label, key in (
     ("trial", "trial"), ("batch", "batch"), ("share", "share"), ("latency", "seconds"), ("requests/s", "throughput"),

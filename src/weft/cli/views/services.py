@@ -7,8 +7,8 @@ from typing import Any, Final
 
 from weft.cli.tables import Cell, Column
 from weft.cli.views import figures
-from weft.report.page import Cell as PageCell
-from weft.report.page import Table
+from weft.lab.report.page import Cell as PageCell
+from weft.lab.report.page import Table
 
 SERVICE_COLUMNS: Final = (
     Column("service", key="service"), Column("requests", key="requests"), Column("late", key="violations"),

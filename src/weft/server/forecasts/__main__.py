@@ -15,15 +15,15 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from weft.errors import InputError, JournalError, WeftError
-from weft.forecast.branches import cpu_s
-from weft.forecast.calibration import Calibration
-from weft.forecast.quantiles import Sampling, forecast
-from weft.forecast.whatif import Change, Waits, what_if
 from weft.history.journal import open_journal
 from weft.scheduling.core.scheduler import Scheduler
 from weft.server.process.slices import at_once
 from weft.server.replay import Prepared, create_scheduler
 from weft.server.settings import Settings, changed
+from weft.sim.forecast.branches import cpu_s
+from weft.sim.forecast.calibration import Calibration
+from weft.sim.forecast.quantiles import Sampling, forecast
+from weft.sim.forecast.whatif import Change, Waits, what_if
 
 NICENESS: Final = 10
 PR_SET_PDEATHSIG: Final = 1

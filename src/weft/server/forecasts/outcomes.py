@@ -16,7 +16,7 @@ log = logging.getLogger(__name__)
 
 
 class Outcomes:
-    """The record of `weft.forecast.calibration`, kept in the folder of a server."""
+    """The record of `weft.sim.forecast.calibration`, kept in the folder of a server."""
 
     def __init__(self, folder: Path, on_change: Callable[[Path], None] = lambda _: None) -> None:
         self._path, self._on_change = folder / FILE, on_change

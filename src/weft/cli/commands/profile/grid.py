@@ -28,8 +28,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    from weft.lab.study.growth_search import search_inference, search_training
     from weft.sim.serving.grid import read_grid
-    from weft.study.growth_search import search_inference, search_training
 
     if args.training == (args.slo is not None):
         raise InputError("--slo or --training is needed, not both", hint="--slo for a service, --training for a job")

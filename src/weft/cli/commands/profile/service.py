@@ -43,7 +43,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from weft.client.services import require_service
-    from weft.study.growth_search import search_inference
+    from weft.lab.study.growth_search import search_inference
     from weft.wire.messages import ServiceChange
 
     shares = _shares(args.shares)

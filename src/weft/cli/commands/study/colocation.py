@@ -12,9 +12,9 @@ from weft.cli.tables import BEST, Cell, Column
 from weft.errors import InputError
 
 if TYPE_CHECKING:
-    from weft.study.bound import Bound
-    from weft.study.colocation import Hardware, Packing
-    from weft.study.instances import InstanceEvent
+    from weft.lab.study.bound import Bound
+    from weft.lab.study.colocation import Hardware, Packing
+    from weft.lab.study.instances import InstanceEvent
 
 EXAMPLE: Final = """examples:
   weft study colocation --instances 800
@@ -60,8 +60,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from weft.study.bound import bound_gpus
-    from weft.study.colocation import PLACEMENTS, check_sizes, load_share_placement, pack_instances
+    from weft.lab.study.bound import bound_gpus
+    from weft.lab.study.colocation import PLACEMENTS, check_sizes, load_share_placement, pack_instances
 
     check_out(args)
     specs = list(dict.fromkeys(args.placements.split(","))) if args.placements is not None else list(PLACEMENTS)
@@ -85,7 +85,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _read(args: argparse.Namespace) -> tuple[list[InstanceEvent], str]:
-    from weft.study.instances import generate_instances, read_instances
+    from weft.lab.study.instances import generate_instances, read_instances
 
     if args.file is not None:
         return read_instances(args.file), args.file
@@ -93,7 +93,7 @@ def _read(args: argparse.Namespace) -> tuple[list[InstanceEvent], str]:
 
 
 def _hardware(args: argparse.Namespace, events: Sequence[InstanceEvent]) -> Hardware:
-    from weft.study.colocation import MIN_NODES, Hardware
+    from weft.lab.study.colocation import MIN_NODES, Hardware
 
     starts = sum(event.starts for event in events)
     nodes = args.nodes or max(MIN_NODES, starts)  # every instance fits on a node: this is enough for all of them
@@ -131,7 +131,7 @@ def _summary(
 def _write(
     args: argparse.Namespace, packings: Sequence[Packing], bound: Bound | None, summary: dict[str, object]
 ) -> None:
-    from weft.report.study_pictures import Line, draw_colocation
+    from weft.lab.report.study_pictures import Line, draw_colocation
 
     lines = [Line(packing.placement, packing.times_s, packing.gpus) for packing in packings]
     pictures = list(draw_colocation(lines, bound.gpus if bound else None))

@@ -13,10 +13,10 @@ from weft.cli.workload_units import latency, positive
 from weft.errors import InputError
 
 if TYPE_CHECKING:
+    from weft.lab.study.scaling import ScalerFigures
     from weft.model import Share
     from weft.sim.serving.arrivals import Arrivals
     from weft.sim.serving.service import SimulatedService
-    from weft.study.scaling import ScalerFigures
 
 EXAMPLE: Final = """examples:
   weft study scaling --rps rps_bursty.txt --times 10
@@ -66,7 +66,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from weft.study.scaling import RATE_SCALERS, STREAM_SCALERS, compare_scalers, load_scalers
+    from weft.lab.study.scaling import RATE_SCALERS, STREAM_SCALERS, compare_scalers, load_scalers
 
     check_out(args)
     usual = STREAM_SCALERS if args.llm is not None else RATE_SCALERS
@@ -85,8 +85,8 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _workloads(args: argparse.Namespace) -> list[Arrivals]:
+    from weft.lab.study.scaling import parse_arrivals
     from weft.sim.serving.arrivals import from_rps, read_llm_trace, read_rps
-    from weft.study.scaling import parse_arrivals
 
     seeds = range(1, args.seeds + 1)
     if args.llm is not None:
@@ -155,15 +155,15 @@ def _summary(
 
 
 def _scaler_json(result: ScalerFigures) -> dict[str, Any]:
-    from weft.study.scaling import FIGURES
+    from weft.lab.study.scaling import FIGURES
 
     runs = [{key: getattr(run, key) for key in ("requests", "late", *FIGURES)} for run in result.runs]
     return {"scaler": result.scaler, **{key: result.mean(key) for key in FIGURES}, "runs": runs}
 
 
 def _write(args: argparse.Namespace, results: Sequence[ScalerFigures], summary: dict[str, object]) -> None:
-    from weft.report.study_pictures import Line, draw_scaling
-    from weft.study.scaling import FIGURES
+    from weft.lab.report.study_pictures import Line, draw_scaling
+    from weft.lab.study.scaling import FIGURES
 
     first = [(result.scaler, result.runs[0]) for result in results]
     pictures = draw_scaling(

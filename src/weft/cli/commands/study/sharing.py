@@ -15,7 +15,7 @@ from weft.cli.workload_units import latency, positive
 from weft.errors import InputError
 
 if TYPE_CHECKING:
-    from weft.study.sharing import Pair, PairFigures
+    from weft.lab.study.sharing import Pair, PairFigures
 
 EXAMPLE: Final = """examples:
   weft study sharing
@@ -45,7 +45,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from weft.study.sharing import share_gpus
+    from weft.lab.study.sharing import share_gpus
 
     check_out(args)
     found = share_gpus(_pairs(args), args.load, args.seed)
@@ -65,10 +65,10 @@ def run(args: argparse.Namespace) -> int:
 def _pairs(args: argparse.Namespace) -> list[Pair]:
     """Choose the share and batch of each service by its grid: a batch takes at most half of the SLO."""
     from weft.inputs.quantities import parse_share
+    from weft.lab.study.growth_search import search_inference
+    from weft.lab.study.sharing import Pair
     from weft.model import Share
     from weft.sim.serving.grid import example_grid, read_grid
-    from weft.study.growth_search import search_inference
-    from weft.study.sharing import Pair
 
     grids = [(Path(file).stem.removeprefix("a100_"), read_grid(file), file) for file in args.grid or ()]
     pairs = []
@@ -91,7 +91,7 @@ def _pairs(args: argparse.Namespace) -> list[Pair]:
 
 
 def _write(args: argparse.Namespace, found: Sequence[PairFigures], summary: dict[str, object]) -> None:
-    from weft.report.study_pictures import draw_sharing
+    from weft.lab.report.study_pictures import draw_sharing
 
     pictures = draw_sharing(
         [(f"{each.service} + {each.training}", each.mode, each.p95_s, each.training_speed) for each in found]

@@ -123,7 +123,7 @@ def _print_csv(trials: Sequence[TrialView]) -> None:
 
 def _draw(path: str, sweep: str, trials: Sequence[TrialView], target: Target, best: str) -> None:
     from weft.inputs.files import write_file
-    from weft.report.sweep_picture import TrialPoint, draw_sweep
+    from weft.lab.report.sweep_picture import TrialPoint, draw_sweep
     from weft.sweeps.results import number_of
 
     points = []

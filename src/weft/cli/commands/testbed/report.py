@@ -12,8 +12,8 @@ from weft.cli.tables import Cell, Column
 from weft.errors import InputError
 
 if TYPE_CHECKING:
-    from weft.report.page import Table
-    from weft.testbed.store import Store
+    from weft.lab.report.page import Table
+    from weft.lab.testbed.store import Store
 
 EXAMPLE: Final = """examples:
   weft testbed report DIR
@@ -25,7 +25,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from weft.testbed.store import Store
+    from weft.lab.testbed.store import Store
 
     store = Store(Path(args.folder))
     store.check()
@@ -34,8 +34,8 @@ def run(args: argparse.Namespace) -> int:
 
 def print_report(args: argparse.Namespace, store: Store) -> int:
     """Write the report into the folder and print its tables."""
-    from weft.testbed.report import tables_of, write_report
-    from weft.testbed.summary import as_json, by_setup, read_rows
+    from weft.lab.testbed.report import tables_of, write_report
+    from weft.lab.testbed.summary import as_json, by_setup, read_rows
 
     rows = read_rows(store)
     if not rows:

@@ -17,10 +17,10 @@ from weft.endpoints.addresses import DEFAULT_PORT, Address
 from weft.errors import InputError
 
 if TYPE_CHECKING:
-    from weft.testbed.clusters import Site
-    from weft.testbed.driver import Progress
-    from weft.testbed.matrix import Cell
-    from weft.testbed.workload import CellWorkload
+    from weft.lab.testbed.clusters import Site
+    from weft.lab.testbed.driver import Progress
+    from weft.lab.testbed.matrix import Cell
+    from weft.lab.testbed.workload import CellWorkload
 
 EXAMPLE: Final = """examples:
   weft testbed run --spec n2g8 --policies srtf,srsf --quick --out DIR
@@ -60,9 +60,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from weft.testbed.device_servers import device_options
-    from weft.testbed.driver import run_matrix
-    from weft.testbed.store import Store
+    from weft.lab.testbed.device_servers import device_options
+    from weft.lab.testbed.driver import run_matrix
+    from weft.lab.testbed.store import Store
 
     device_options()  # a mistake in them ends the command before a cell begins
     site = _site(args)
@@ -82,7 +82,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _site(args: argparse.Namespace) -> Site:
     """Return where the cells run."""
-    from weft.testbed.clusters import LOOPBACK, Site
+    from weft.lab.testbed.clusters import LOOPBACK, Site
 
     if args.host is None:
         if args.folder is not None:
@@ -104,9 +104,9 @@ def _site(args: argparse.Namespace) -> Site:
 
 def _work(args: argparse.Namespace) -> list[tuple[Cell, CellWorkload]]:
     """Return the cells with their jobs. Check all of them before the first runs."""
-    from weft.compare.workload import check_names
-    from weft.testbed.matrix import GENERATED, POLICIES, list_cells
-    from weft.testbed.workload import load
+    from weft.lab.compare.workload import check_names
+    from weft.lab.testbed.matrix import GENERATED, POLICIES, list_cells
+    from weft.lab.testbed.workload import load
 
     policies = list(POLICIES) if args.policies is None else _split("--policies", args.policies)
     check_names(policies)
@@ -120,8 +120,8 @@ def _work(args: argparse.Namespace) -> list[tuple[Cell, CellWorkload]]:
 
 def _progress(work: list[tuple[Cell, CellWorkload]]) -> Progress:
     """Return an observer that prints when a cell begins and ends, and on a terminal at each tenth of its jobs."""
-    from weft.testbed.driver import Progress
-    from weft.testbed.failures import warning
+    from weft.lab.testbed.driver import Progress
+    from weft.lab.testbed.failures import warning
 
     totals = {cell.name: len(workload.jobs) for cell, workload in work}
     shown: dict[str, int] = {}

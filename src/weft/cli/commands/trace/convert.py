@@ -30,8 +30,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from weft.compare.workload import open_trace
     from weft.inputs.files import check_target, write_file
+    from weft.lab.compare.workload import open_trace
     from weft.sim.traces.writers import losses, to_bytes
 
     source, target = Path(args.trace), Path(args.target)

@@ -61,7 +61,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     from tempfile import TemporaryDirectory
 
-    from weft.compare.workload import open_trace
+    from weft.lab.compare.workload import open_trace
 
     if args.folder is not None and not os.path.isdir(args.folder):
         raise InputError("no such directory", where=args.folder, hint="create it first, on a disk that all nodes share")

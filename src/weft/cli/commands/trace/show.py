@@ -47,7 +47,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from weft.compare.workload import open_trace
+    from weft.lab.compare.workload import open_trace
     from weft.sim.clusters.reader import read_cluster
     from weft.sim.traces.stats import survey
 
@@ -84,7 +84,7 @@ def _check_picture(path: str, *, force: bool) -> None:
 
 def _draw(trace: Trace, gpus: int | None, path: str) -> None:
     from weft.inputs.files import write_file
-    from weft.report.trace_picture import draw_trace
+    from weft.lab.report.trace_picture import draw_trace
 
     jobs = [(each.submit_s, each.job.gpus, each.work_s) for each in trace.jobs]
     format: Literal["png", "svg"] = "svg" if path.endswith(".svg") else "png"

@@ -1,0 +1,1 @@
+"""Experiments that people run: comparisons, studies, the testbed, load, reports and pictures."""
