@@ -78,7 +78,7 @@ workloads: $(WORKLOADS_READY) ## install what real training needs into .venv, su
 all: setup proto ## setup, plus generated files
 
 proto rpc: setup ## generate the protocol's messages from weft.proto
-	@cd src && ../$(BIN)/python -m grpc_tools.protoc -I. --pyi_out=. --descriptor_set_out=weft/wire/weft.binpb weft/wire/weft.proto
+	@cd src && ../$(BIN)/python -m grpc_tools.protoc -I. --pyi_out=. --descriptor_set_out=weft/access/wire/weft.binpb weft/access/wire/weft.proto
 
 run: setup ## compare policies on a small cluster, then run real jobs: here, in a workspace, on a cluster, next to a service
 	@$(BIN)/weft compare demo --cluster 4x8 --policies $(POLICIES)

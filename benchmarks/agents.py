@@ -20,12 +20,12 @@ import grpc.aio
 
 from benchmarks.figure import Figure
 from benchmarks.scheduler import cpu_s
-from weft.client import Client
-from weft.endpoints import credentials
-from weft.endpoints.addresses import Address
-from weft.wire.messages import JobSpec, SubmitReply, SubmitRequest
-from weft.wire.service import call
-from weft.wire.views.operations import PAUSE, RESUME
+from weft.access.client import Client
+from weft.access.endpoints import credentials
+from weft.access.endpoints.addresses import Address
+from weft.access.wire.messages import JobSpec, SubmitReply, SubmitRequest
+from weft.access.wire.service import call
+from weft.access.wire.views.operations import PAUSE, RESUME
 
 AGENTS: Final = 300
 GPUS_PER_AGENT: Final = 8

@@ -75,9 +75,9 @@ def _cpu_s(command: list[str], env: dict[str, str], folder: Path) -> list[float]
 
 @contextlib.contextmanager
 def _local_scheduler(env: dict[str, str]) -> Iterator[None]:
-    from weft.client import Client
-    from weft.endpoints.paths import user_paths
-    from weft.wire.views.operations import SHUTDOWN
+    from weft.access.client import Client
+    from weft.access.endpoints.paths import user_paths
+    from weft.access.wire.views.operations import SHUTDOWN
 
     where = user_paths(env)
     where.make()

@@ -17,13 +17,14 @@ from pathlib import Path
 
 import grpc.aio
 
+from weft.access.endpoints import credentials
+from weft.access.endpoints.addresses import Address
+from weft.access.wire.convert import node_spec
 from weft.agent.connection import SchedulerChannel
 from weft.agent.runtime import NodeSetup
 from weft.agent.state_dir import AgentDir
 from weft.agent.worker import Worker
 from weft.agent.worker_event import WorkerEvent
-from weft.endpoints import credentials
-from weft.endpoints.addresses import Address
 from weft.engines.process.events import Report, RunExited, RunStarted
 from weft.engines.process.gpu.discovery import Machine
 from weft.engines.process.gpu.nvml import Device
@@ -31,7 +32,6 @@ from weft.engines.process.launch_spec import LaunchSpec
 from weft.engines.process.shim.process_id import Identity
 from weft.engines.process.weave_spec import WeaveSpec
 from weft.model import Gpu, JobId, Node
-from weft.wire.convert import node_spec
 
 STARTING = 50
 """Agents that connect at the same moment: they share one core here, which real ones do not."""

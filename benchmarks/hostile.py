@@ -26,14 +26,14 @@ from benchmarks import hostile_requests, router
 from benchmarks.agents import free_port, start, start_server
 from benchmarks.figure import Figure
 from benchmarks.scheduler import cpu_s
-from weft.client import Client
-from weft.endpoints import credentials
-from weft.endpoints.addresses import Address
-from weft.endpoints.credentials import Credentials
-from weft.endpoints.paths import server_folder
+from weft.access.client import Client
+from weft.access.endpoints import credentials
+from weft.access.endpoints.addresses import Address
+from weft.access.endpoints.credentials import Credentials
+from weft.access.endpoints.paths import server_folder
+from weft.access.wire.messages import JobSpec, QueryRequest, SubmitRequest, WatchRequest
+from weft.access.wire.service import call
 from weft.server.auth.tokens import Tokens
-from weft.wire.messages import JobSpec, QueryRequest, SubmitRequest, WatchRequest
-from weft.wire.service import call
 
 AGENTS: Final = 20
 GPUS_PER_AGENT: Final = 8

@@ -16,12 +16,12 @@ from typing import Any, Final
 
 import grpc
 
-from weft.endpoints import credentials
-from weft.endpoints.addresses import Address
-from weft.endpoints.credentials import Credentials
-from weft.wire.failures import decode_error
-from weft.wire.messages import ChangeRequest, JobSpec, QueryRequest, SubmitRequest, Variable
-from weft.wire.service import call
+from weft.access.endpoints import credentials
+from weft.access.endpoints.addresses import Address
+from weft.access.endpoints.credentials import Credentials
+from weft.access.wire.failures import decode_error
+from weft.access.wire.messages import ChangeRequest, JobSpec, QueryRequest, SubmitRequest, Variable
+from weft.access.wire.service import call
 
 JOBS: Final = 3000
 REFERENCES: Final = (

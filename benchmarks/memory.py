@@ -11,11 +11,11 @@ from typing import Final
 
 from benchmarks.agents import connected, start, start_server
 from benchmarks.figure import Figure
+from weft.access.client import Client
+from weft.access.wire.messages import JobSpec, SubmitRequest
 from weft.agent.free_memory import TRIM_PERIOD_S
-from weft.client import Client
 from weft.engines.process.shim import process_tree
 from weft.engines.process.shim.starter import SPARE_IDLE_S
-from weft.wire.messages import JobSpec, SubmitRequest
 
 GOAL_MB: Final = 30.0
 JOBS: Final = 20

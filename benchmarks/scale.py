@@ -18,11 +18,11 @@ from benchmarks.agents import GPUS_PER_AGENT, connected, measure_idle, start, st
 from benchmarks.figure import Figure
 from benchmarks.memory import pss_mb
 from benchmarks.scheduler import cpu_s
-from weft.client import Client
-from weft.endpoints.addresses import Address
-from weft.endpoints.credentials import is_listening
-from weft.wire.messages import JobSpec, SubmitRequest
-from weft.wire.views.operations import PAUSE
+from weft.access.client import Client
+from weft.access.endpoints.addresses import Address
+from weft.access.endpoints.credentials import is_listening
+from weft.access.wire.messages import JobSpec, SubmitRequest
+from weft.access.wire.views.operations import PAUSE
 
 AGENTS: Final = 1000
 JOBS: Final = 100_000

@@ -11,9 +11,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import weft
-from weft.client.api import connection, disconnect
-from weft.endpoints.paths import user_paths
-from weft.wire.views.operations import SHUTDOWN
+from weft.access.client.api import connection, disconnect
+from weft.access.endpoints.paths import user_paths
+from weft.access.wire.views.operations import SHUTDOWN
 
 GPUS = 2
 

@@ -18,6 +18,11 @@ from tempfile import TemporaryDirectory
 from typing import Final
 
 from benchmarks.figure import Figure
+from weft.access.wire.views.base import encode
+from weft.access.wire.views.changes import ChangesView
+from weft.access.wire.views.jobs import ProgressView
+from weft.access.wire.views.services import ServiceView
+from weft.access.wire.views.weaves import WeaveView
 from weft.model import (
     Event,
     Exited,
@@ -41,11 +46,6 @@ from weft.server.changes.rows import ChangeBuilder, Readings
 from weft.server.changes.tracker import ChangeTracker
 from weft.server.gpu_numbers import GpuNumbers
 from weft.server.inventory import GpuUsage, NodeConnection
-from weft.wire.views.base import encode
-from weft.wire.views.changes import ChangesView
-from weft.wire.views.jobs import ProgressView
-from weft.wire.views.services import ServiceView
-from weft.wire.views.weaves import WeaveView
 
 NODES: Final = 125
 GPUS: Final = 8

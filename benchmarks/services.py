@@ -21,7 +21,7 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from benchmarks.figure import Figure
-from weft.endpoints.paths import user_paths
+from weft.access.endpoints.paths import user_paths
 from weft.engines.process.free_ports import find_free_port
 from weft.lab.load.arrivals import draw_arrivals
 from weft.lab.load.figures import Sent
@@ -263,7 +263,7 @@ def scaler() -> Iterator[Figure]:
 def _watch(here: Machine, live: list[int], ended: threading.Event) -> None:
     """Note the number of replicas that are to serve, once a second."""
     os.environ.update(here.env)
-    from weft.client import Client
+    from weft.access.client import Client
 
     begin = time.monotonic()
     with Client() as client:

@@ -85,11 +85,11 @@ def _best(rounds: list[Round]) -> Round | None:
 
 
 def _measure_weft() -> Round:
-    from weft.client import Client
-    from weft.endpoints.paths import Paths
-    from weft.jobspec.fields import spec_of
-    from weft.wire.messages import SubmitRequest, Variable
-    from weft.wire.views.operations import SHUTDOWN
+    from weft.access.client import Client
+    from weft.access.endpoints.paths import Paths
+    from weft.access.jobspec.fields import spec_of
+    from weft.access.wire.messages import SubmitRequest, Variable
+    from weft.access.wire.views.operations import SHUTDOWN
 
     with tempfile.TemporaryDirectory(prefix="weft-b-") as root:
         where = Paths(Path(root, "s"), Path(root, "r"))

@@ -17,11 +17,11 @@ from pathlib import Path
 from typing import Final
 
 from benchmarks.figure import Figure
-from weft.client import Client
-from weft.endpoints.paths import Paths, user_paths
-from weft.jobspec.fields import spec_of
-from weft.wire.messages import JobSpec, SubmitRequest
-from weft.wire.views.operations import SHUTDOWN
+from weft.access.client import Client
+from weft.access.endpoints.paths import Paths, user_paths
+from weft.access.jobspec.fields import spec_of
+from weft.access.wire.messages import JobSpec, SubmitRequest
+from weft.access.wire.views.operations import SHUTDOWN
 
 PAGES: Final = 50
 REQUESTS: Final = 600

@@ -24,7 +24,7 @@ from hydra.types import HydraContext, TaskFunction
 from omegaconf import DictConfig, OmegaConf, open_dict, read_write
 
 if TYPE_CHECKING:
-    from weft.client.api import JobHandle
+    from weft.access.client.api import JobHandle
 
 log = logging.getLogger(__name__)
 NOT_PASSED_ON = ("hydra/launcher", "hydra/sweeper", "hydra.launcher", "hydra.sweep", "hydra.mode", "hydra.run.dir")
@@ -61,9 +61,9 @@ class WeftLauncher(Launcher):
 
     def launch(self, job_overrides: Sequence[Sequence[str]], initial_job_idx: int) -> Sequence[JobReturn]:
         """Submit the jobs, wait for all of them, and return how each ended."""
-        from weft.client.api import connection, submit_many
-        from weft.endpoints.config import scheduler_address
-        from weft.jobspec.trials import new_sweep_name
+        from weft.access.client.api import connection, submit_many
+        from weft.access.endpoints.config import scheduler_address
+        from weft.access.jobspec.trials import new_sweep_name
 
         setup_globals()
         configure_log(self._config.hydra.hydra_logging, self._config.hydra.verbose)
@@ -110,7 +110,7 @@ class WeftLauncher(Launcher):
         passed_on = [each for each in (*overrides, *shared) if not each.startswith(NOT_PASSED_ON)]
         own = [
             "hydra.mode=RUN", f"hydra.run.dir={_quoted(folder)}", f"hydra.job.num={index}", f"hydra.job.id={index}",
-            f"++hydra.callbacks.weft={{_target_: weft.adapters.hydra_return.KeepReturnValue, "
+            f"++hydra.callbacks.weft={{_target_: weft.access.adapters.hydra_return.KeepReturnValue, "
             f"path: {_quoted(folder / RETURN_FILE)}}}",
         ]  # fmt: skip
         return {

@@ -8,9 +8,9 @@ TYPE_CHECKING = False  # like `typing.TYPE_CHECKING`, without importing typing
 if TYPE_CHECKING:
     from typing import Any
 
-    from weft.client.api import JobHandle, submit, submit_many
-    from weft.client.functions import JobFunction, job
-    from weft.client.services import ServiceHandle, deploy
+    from weft.access.client.api import JobHandle, submit, submit_many
+    from weft.access.client.functions import JobFunction, job
+    from weft.access.client.services import ServiceHandle, deploy
     from weft.errors import WeftError
     from weft.history.journal import open_journal
     from weft.history.metrics.figures import figures, gather
@@ -32,9 +32,9 @@ __all__ = [
 _HOME = {
     **dict.fromkeys(("Ask", "JobView", "Placement", "Policy", "Replanner", "View"), "weft.scheduling.core.ports"),
     **dict.fromkeys(("Job", "Node"), "weft.model"),
-    **dict.fromkeys(("JobHandle", "submit", "submit_many"), "weft.client.api"),
-    **dict.fromkeys(("JobFunction", "job"), "weft.client.functions"),
-    **dict.fromkeys(("ServiceHandle", "deploy"), "weft.client.services"),
+    **dict.fromkeys(("JobHandle", "submit", "submit_many"), "weft.access.client.api"),
+    **dict.fromkeys(("JobFunction", "job"), "weft.access.client.functions"),
+    **dict.fromkeys(("ServiceHandle", "deploy"), "weft.access.client.services"),
     **dict.fromkeys(("Setting", "simulate"), "weft.sim.simulation"),
     **dict.fromkeys(("figures", "gather"), "weft.history.metrics.figures"),
     "Scheduler": "weft.scheduling.core.scheduler",

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from weft.access.jobspec.workloads import WorkloadCommand
 from weft.errors import UnknownName
-from weft.jobspec.workloads import WorkloadCommand
 from weft_workloads.installed import missing
 from weft_workloads.serving import command
 from weft_workloads.settings import read_settings, words_of

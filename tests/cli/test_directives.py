@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from support.weft_cli import Weft
+from weft.access.jobspec.sbatch import read_script
 from weft.errors import InputError
-from weft.jobspec.sbatch import read_script
 
 SCRIPT = """#!/bin/bash
 #SBATCH --job-name=resnet

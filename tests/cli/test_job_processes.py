@@ -21,10 +21,10 @@ WEFT = [sys.executable, "-m", "weft"]
 PATIENCE_S = 30
 HEAVY = ("numpy", "rich", "yaml", "rustworkx", "matplotlib", "multiprocessing", "sqlite3", "weft.sim", "weft.scheduling.core",
          "weft.history.journal", "weft.lab.report", "weft.scheduling.plugins.registry", "weft.model.job", "weft.model.events")  # fmt: skip
-WIRE = ("grpc", "google.protobuf", "weft.client", "asyncio")
+WIRE = ("grpc", "google.protobuf", "weft.access.client", "asyncio")
 SLOW = ("grpc", "asyncio", "ssl", "logging", "hashlib", "tempfile", "subprocess", "difflib", "importlib.metadata",
         "google.protobuf.internal.python_message", "weft.model.facts", "weft.engines", "weft.server", "dataclasses",
-        "inspect", "pathlib", "textwrap", "shutil", "weft.wire.views.operations")  # fmt: skip
+        "inspect", "pathlib", "textwrap", "shutil", "weft.access.wire.views.operations")  # fmt: skip
 """Modules that a call on the unix socket does not need."""
 
 
@@ -226,19 +226,19 @@ def imported(*words: str) -> set[str]:
     [
         (["version"], (*HEAVY, *WIRE, *SLOW, "socket", "datetime")),
         (["--help"], (*HEAVY, *WIRE, *SLOW, "socket", "datetime")),
-        (["submit", "--help"], (*HEAVY, "grpc", "weft.client", "asyncio")),
-        (["sweep", "--help"], (*HEAVY, "grpc", "weft.client", "asyncio")),
+        (["submit", "--help"], (*HEAVY, "grpc", "weft.access.client", "asyncio")),
+        (["sweep", "--help"], (*HEAVY, "grpc", "weft.access.client", "asyncio")),
         (["router", "--help"], (*HEAVY, "grpc", "httptools", "asyncio")),
         (["load", "--help"], (*HEAVY, "grpc", "httptools", "asyncio")),
         (["policies"], ("numpy", "rich", "matplotlib", *WIRE)),
-        (["completion", "bash"], ("grpc", "weft.client", "numpy", "rich", "matplotlib")),
-        (["queue"], (*HEAVY, *SLOW, "weft.wire.views.nodes")),
+        (["completion", "bash"], ("grpc", "weft.access.client", "numpy", "rich", "matplotlib")),
+        (["queue"], (*HEAVY, *SLOW, "weft.access.wire.views.nodes")),
         (["gpus"], (*HEAVY, *SLOW)),
         (["show", "1"], (*HEAVY, *SLOW)),
         (["submit", "--gpus", "0", "--", "true"], (*HEAVY, *SLOW)),
         (["logs", "1"], (*HEAVY, "grpc", "asyncio")),
         (["wait", "1"], (*HEAVY, "grpc", "asyncio")),
-        (["submit", "--gpus", "x", "--", "true"], (*HEAVY, "grpc", "weft.client")),
+        (["submit", "--gpus", "x", "--", "true"], (*HEAVY, "grpc", "weft.access.client")),
     ],
     ids=" ".join,
 )

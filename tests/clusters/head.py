@@ -9,12 +9,12 @@ from functools import cache
 from clusters.mayhem import HEARTBEAT_S, LEASE_S, MARGIN_S, Mayhem
 from clusters.network import Network
 from clusters.timeline import Timeline
+from weft.access.wire.messages import AgentMessage
 from weft.model import Alarm, Decision, Event, Fact, Rewoven, Start, Stop, Unwoven, Wake
 from weft.scheduling.core.scheduler import Scheduler
 from weft.scheduling.plugins import registry
 from weft.server.nodes.outbox import Close, Outcome, Reply, Send
 from weft.server.nodes.registry import NodeRegistry
-from weft.wire.messages import AgentMessage
 
 TICK_S = 2.0
 policy = cache(registry.load_policy)

@@ -13,11 +13,11 @@ from clusters.network import Network
 from clusters.timeline import Timeline
 from clusters.truth import Process, RunKey, Truth
 from clusters.work import Work
+from weft.access.wire.messages import GpuSpec, NodeSpec, SchedulerMessage, StartRun
 from weft.agent.actions import Action, Confirmed, Disconnect, Joined, Lease, Reconcile, Reweave, Send, Start, Stop
 from weft.agent.state_machine import Agent
 from weft.engines.process.events import Report, RunExited, RunStarted
 from weft.engines.process.shim.process_id import Identity
-from weft.wire.messages import GpuSpec, NodeSpec, SchedulerMessage, StartRun
 
 DELAY_S = 0.3
 """The longest time that an engine takes to act or to notice."""

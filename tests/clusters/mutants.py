@@ -11,6 +11,7 @@ from clusters.head import Head
 from clusters.machine import Machine
 from clusters.pair import Database, LedHead
 from clusters.world import play
+from weft.access.wire.messages import HeartbeatReply, Hello, ReweaveRun, StartRun
 from weft.agent.actions import Action
 from weft.agent.state_machine import Agent
 from weft.engines.process import exit_rules
@@ -22,7 +23,6 @@ from weft.server.nodes.gangs import Gang
 from weft.server.nodes.reconciler import RunReconciler
 from weft.server.nodes.registry import NodeRegistry
 from weft.server.weaves.messages import weave_id
-from weft.wire.messages import HeartbeatReply, Hello, ReweaveRun, StartRun
 
 Break = Callable[[pytest.MonkeyPatch], None]
 

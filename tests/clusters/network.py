@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from clusters.mayhem import LEASE_S, Mayhem
 from clusters.timeline import Timeline
-from weft.wire.messages import AgentMessage, SchedulerMessage
+from weft.access.wire.messages import AgentMessage, SchedulerMessage
 
 if TYPE_CHECKING:
     from clusters.head import Head

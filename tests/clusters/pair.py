@@ -10,9 +10,9 @@ from clusters.head import Head
 from clusters.mayhem import Mayhem
 from clusters.network import Network
 from clusters.timeline import Timeline
+from weft.access.wire.messages import AgentMessage
 from weft.history.journal.leadership import LeaderRecord, Tenure
 from weft.model import Fact
-from weft.wire.messages import AgentMessage
 
 LEADER_LEASE_S = 6.0
 WATCH_S = 0.5

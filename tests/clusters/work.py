@@ -6,8 +6,8 @@ from dataclasses import dataclass, field, replace
 from random import Random
 
 from clusters.mayhem import Mayhem
+from weft.access.wire.messages import StageCounters
 from weft.model import Job, JobId, Profile, Share
-from weft.wire.messages import StageCounters
 
 CODES = (0, 0, 0, 0, 0, 1, 1, 3, 85)
 """85: it asks to be run again."""

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from support.backend_servers import KINDS, BackendServer, Kind, play
-from weft.endpoints.blob_folder import store_blob
+from weft.access.endpoints.blob_folder import store_blob
 
 pytestmark = pytest.mark.parametrize("kind", KINDS)
 CONTENT = b"line %07d of the input\n"

@@ -16,9 +16,9 @@ import pytest
 
 from support.fake_scheduler import Head, Site, head
 from support.process_engine import until
+from weft.access.wire.messages import Forget, GangMember, ReadLog, RunNews
 from weft.engines.process import lease
 from weft.errors import Refused
-from weft.wire.messages import Forget, GangMember, ReadLog, RunNews
 
 FOR_EVER = "trap '' TERM; echo up $$; while :; do sleep 0.1; done"
 

@@ -12,9 +12,9 @@ import pytest
 
 from support.live_cluster import Cluster, cluster
 from support.local_scheduler import until
-from weft.endpoints.credentials import open_channel
-from weft.wire.messages import JobSpec, LogsRequest, QueryRequest, SubmitRequest, Variable, WatchRequest
-from weft.wire.service import call as method
+from weft.access.endpoints.credentials import open_channel
+from weft.access.wire.messages import JobSpec, LogsRequest, QueryRequest, SubmitRequest, Variable, WatchRequest
+from weft.access.wire.service import call as method
 
 BURST = 2000
 """More than a connection may have calls at a time."""

@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 from support.agent_messages import hello, spec
 from support.live_cluster import Cluster, cluster
 from support.random_messages import bent, messages, texts
-from weft.endpoints.credentials import open_channel
-from weft.wire import messages as m
-from weft.wire.service import PREFIX, SERVICES
+from weft.access.endpoints.credentials import open_channel
+from weft.access.wire import messages as m
+from weft.access.wire.service import PREFIX, SERVICES
 
 BUDGET = settings(max_examples=200, suppress_health_check=list(HealthCheck))
 Status = grpc.StatusCode

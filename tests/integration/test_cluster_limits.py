@@ -10,10 +10,10 @@ import pytest
 
 from support.live_cluster import Cluster
 from support.live_cluster import cluster as a_cluster
-from weft.endpoints.addresses import Address
-from weft.endpoints.credentials import find_credentials, open_channel
-from weft.wire import messages as m
-from weft.wire.service import call
+from weft.access.endpoints.addresses import Address
+from weft.access.endpoints.credentials import find_credentials, open_channel
+from weft.access.wire import messages as m
+from weft.access.wire.service import call
 
 
 @pytest.fixture(scope="module")

@@ -9,9 +9,9 @@ import time
 import grpc
 
 from support.secured_cluster import gate
-from weft.endpoints.credentials import Credentials, open_channel
-from weft.wire.messages import JobSpec, QueryRequest, SubmitRequest
-from weft.wire.service import call
+from weft.access.endpoints.credentials import Credentials, open_channel
+from weft.access.wire.messages import JobSpec, QueryRequest, SubmitRequest
+from weft.access.wire.service import call
 
 SHARE = 0.02
 

@@ -14,10 +14,10 @@ from pathlib import Path
 import pytest
 
 from support.local_scheduler import Site, site, until
-from weft.client.local import LocalTransport
+from weft.access.client.local import LocalTransport
+from weft.access.wire.messages import JobSpec, SubmitRequest
+from weft.access.wire.service import MAX_REQUEST_BYTES
 from weft.errors import InputError
-from weft.wire.messages import JobSpec, SubmitRequest
-from weft.wire.service import MAX_REQUEST_BYTES
 
 ARRAY = 20_000
 

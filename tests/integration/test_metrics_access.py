@@ -14,8 +14,8 @@ import pytest
 from support.live_cluster import Cluster, cluster
 from support.local_scheduler import until
 from support.secured_cluster import Gate, free_port, gate
-from weft.endpoints.addresses import Address
-from weft.endpoints.credentials import is_listening
+from weft.access.endpoints.addresses import Address
+from weft.access.endpoints.credentials import is_listening
 
 Served = tuple[Gate, int]
 

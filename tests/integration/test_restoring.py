@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from support.local_scheduler import Site, is_alive, site, until
-from weft.client import Client
+from weft.access.client import Client
 from weft.history.journal import open_journal, store_at
 from weft.model import Wake
 from weft.server.maintenance import BACKUP_DELAY_S, BACKUP_PERIOD_S, Maintenance

@@ -12,7 +12,7 @@ import pytest
 
 from support.replica_process import replica_processes, start_process
 from support.router_client import in_loop, running_router, until
-from weft.endpoints.addresses import Address
+from weft.access.endpoints.addresses import Address
 from weft.lab.load.figures import Sent
 from weft.lab.load.sender import LoadPlan, Sender
 from weft.model.service import Timeouts

@@ -9,7 +9,7 @@ import pytest
 
 from support.http_replica import Replica, replicas
 from support.router_client import Client, ask, in_loop, route, running_router, until
-from weft.endpoints.addresses import Address
+from weft.access.endpoints.addresses import Address
 from weft.model.service import Timeouts
 from weft.router.settings import RouterSettings
 from weft.router.table import ReplicaRoute, RouteTable, ServiceRoute

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from support.local_scheduler import Site, site, until
-from weft.client import Client
+from weft.access.client import Client
 
 
 @pytest.fixture(scope="module")

@@ -5,10 +5,10 @@ from __future__ import annotations
 from itertools import pairwise
 
 from support.local_scheduler import Site, site, until
-from weft.client import Client
+from weft.access.client import Client
+from weft.access.wire.views.jobs import JobDetailView
 from weft.history.journal.sqlite import SqliteJournal
 from weft.model import Exited, Start
-from weft.wire.views.jobs import JobDetailView
 
 
 def look(client: Client, job: str) -> JobDetailView:

@@ -17,11 +17,11 @@ from pathlib import Path
 import pytest
 
 from support.local_scheduler import Site, is_alive, site, until
+from weft.access.jobspec.fields import spec_of
+from weft.access.wire.messages import SubmitRequest, Variable
 from weft.errors import Refused, WeftError
 from weft.history.journal import open_journal
-from weft.jobspec.fields import spec_of
 from weft.model import Exited
-from weft.wire.messages import SubmitRequest, Variable
 
 PATH = [Variable(name="PATH", value=os.environ["PATH"])]
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from support.local_scheduler import Site, site, until
-from weft.client import Client
+from weft.access.client import Client
 
 STRANGER = {"pid": 1, "name": "notebook", "used_mb": 2000}
 OOM = "import sys; print('torch.OutOfMemoryError: CUDA out of memory.', file=sys.stderr); sys.exit(1)"

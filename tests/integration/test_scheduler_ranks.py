@@ -9,9 +9,9 @@ from collections.abc import Iterator
 import pytest
 
 from support.local_scheduler import Site, site, until
-from weft.client import Client
+from weft.access.client import Client
+from weft.access.wire.messages import JobSpec, SubmitRequest, Variable
 from weft.errors import InputError
-from weft.wire.messages import JobSpec, SubmitRequest, Variable
 
 
 @pytest.fixture(scope="module")

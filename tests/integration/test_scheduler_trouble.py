@@ -12,14 +12,14 @@ from pathlib import Path
 import pytest
 
 from support.local_scheduler import Site, site, until
-from weft.client import Client
-from weft.endpoints.paths import Paths
+from weft.access.client import Client
+from weft.access.endpoints.paths import Paths
+from weft.access.jobspec.fields import spec_of
+from weft.access.wire.messages import SubmitRequest, Variable
+from weft.access.wire.views.operations import RESUME, SHUTDOWN
 from weft.engines.process.output.logs import RUNS_KEPT
 from weft.errors import NotFound, Refused, WeftError
 from weft.history.journal.sqlite.compaction import compact
-from weft.jobspec.fields import spec_of
-from weft.wire.messages import SubmitRequest, Variable
-from weft.wire.views.operations import RESUME, SHUTDOWN
 
 PATH = [Variable(name="PATH", value=os.environ["PATH"])]
 MOODY = """

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from support.local_scheduler import site
+from weft.access.services.description import KEYS, LIVE_KEYS
 from weft.cli.main import main
-from weft.services.description import KEYS, LIVE_KEYS
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "services"
 GPUS = {"gpus": "0,1", "models": "A100,A100", "memories": "40960,40960"}

@@ -21,9 +21,9 @@ from support.live_cluster import Cluster, cluster
 from support.local_scheduler import until
 from support.secured_cluster import gate
 from support.service_requests import Requests, get
-from weft.endpoints.credentials import Credentials
+from weft.access.endpoints.credentials import Credentials
+from weft.access.wire.views.services import ServiceView
 from weft.web.live.latency import LatencyReader
-from weft.wire.views.services import ServiceView
 
 PROGRAM = Path(support.served_program.__file__)
 FILE = f"""service: chat

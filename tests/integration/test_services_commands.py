@@ -15,7 +15,7 @@ import pytest
 import support.plain_program
 import weft
 from support.local_scheduler import Site, site, until
-from weft.client.api import disconnect
+from weft.access.client.api import disconnect
 
 PROGRAM = Path(support.plain_program.__file__)
 GPUS = {"gpus": "0,1", "models": "A100,A100", "memories": "40960,40960", "min_run_s": 0.0}

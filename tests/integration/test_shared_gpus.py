@@ -20,11 +20,11 @@ import pytest
 
 from support.local_scheduler import Site, is_alive, site, until
 from support.other_users import User, users
-from weft.client import Client
+from weft.access.client import Client
+from weft.access.wire.views.nodes import GpuView
 from weft.engines.process.gpu import locks
 from weft.engines.process.gpu.ledger_folder import check_folder, prepare_folder
 from weft.errors import InputError
-from weft.wire.views.nodes import GpuView
 
 JOBS = 120
 ON_ITS_GPU = """#!/bin/sh

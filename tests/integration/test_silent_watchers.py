@@ -11,11 +11,11 @@ import pytest
 
 from support.local_scheduler import Site, site, until
 from support.secured_cluster import Gate, gate
-from weft.client.local import LocalTransport
-from weft.endpoints.credentials import open_channel
-from weft.wire import frames
-from weft.wire.messages import JobSpec, SubmitRequest, Variable, WatchRequest
-from weft.wire.service import call
+from weft.access.client.local import LocalTransport
+from weft.access.endpoints.credentials import open_channel
+from weft.access.wire import frames
+from weft.access.wire.messages import JobSpec, SubmitRequest, Variable, WatchRequest
+from weft.access.wire.service import call
 
 JOBS = 2500
 PATIENCE_S = 120.0

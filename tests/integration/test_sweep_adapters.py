@@ -13,7 +13,7 @@ import pytest
 
 import weft
 from support.local_scheduler import Site, site, until
-from weft.client.api import disconnect
+from weft.access.client.api import disconnect
 from weft.errors import InputError
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "sweeps"
@@ -192,7 +192,7 @@ def test_submitit_saves_a_preempted_function(here: Site) -> None:
     until((here.root / "started").exists)
     here.weft("drain", "--move", check=True)
     here.weft("undrain", check=True)
-    from weft.adapters.submitit import WeftJob
+    from weft.access.adapters.submitit import WeftJob
 
     found: Any = WeftJob(here.root / "jobs", job)
     assert found.result() == 7

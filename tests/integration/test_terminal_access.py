@@ -11,10 +11,10 @@ import pytest
 
 from support.local_scheduler import until
 from support.secured_cluster import Gate, gate
-from weft.client.remote import RemoteTransport
-from weft.endpoints.credentials import Credentials
+from weft.access.client.remote import RemoteTransport
+from weft.access.endpoints.credentials import Credentials
+from weft.access.wire.messages import JobSpec, SubmitRequest, TerminalPart
 from weft.errors import InputError, NotFound, NotPermitted
-from weft.wire.messages import JobSpec, SubmitRequest, TerminalPart
 
 
 @pytest.fixture(scope="module")

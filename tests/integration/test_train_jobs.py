@@ -11,7 +11,7 @@ import pytest
 
 import weft
 from support.local_scheduler import Site, site, until
-from weft.client.api import connection, disconnect
+from weft.access.client.api import connection, disconnect
 
 LOOP = """
 import json, os, sys, time

@@ -16,12 +16,12 @@ from support.cli_call import fails
 from support.local_scheduler import until
 from support.postgres import Postgres
 from support.server_pair import PATIENCE_S, Pair, next_submit_s, pair
-from weft.client import Client
-from weft.client.remote import RemoteTransport
-from weft.endpoints.addresses import Address
-from weft.endpoints.credentials import find_credentials
+from weft.access.client import Client
+from weft.access.client.remote import RemoteTransport
+from weft.access.endpoints.addresses import Address
+from weft.access.endpoints.credentials import find_credentials
+from weft.access.wire import messages as m
 from weft.errors import NotLeading
-from weft.wire import messages as m
 
 LEASE_S = 2.0
 

@@ -20,8 +20,8 @@ from support.server_pair import PATIENCE_S, Pair, pair
 from support.service_requests import Requests, get
 from support.slurm_cluster import GPUS, slurm
 from support.web_page import Page
-from weft.endpoints.addresses import Address
-from weft.endpoints.credentials import is_listening
+from weft.access.endpoints.addresses import Address
+from weft.access.endpoints.credentials import is_listening
 from weft.model import AllocationEnded, AllocationGranted, AllocationRequested
 
 LEASE_S = 2.0

@@ -15,13 +15,13 @@ import grpc
 import pytest
 
 from support.secured_cluster import Gate, free_port, gate
-from weft.client import unary
-from weft.client.remote import MAX_UNARY_CALLS, RemoteTransport
-from weft.endpoints.addresses import Address
-from weft.endpoints.credentials import Credentials, open_channel
+from weft.access.client import unary
+from weft.access.client.remote import MAX_UNARY_CALLS, RemoteTransport
+from weft.access.endpoints.addresses import Address
+from weft.access.endpoints.credentials import Credentials, open_channel
+from weft.access.wire import messages as m
+from weft.access.wire.service import call, method_of, service_of
 from weft.errors import NotPermitted, Unreachable
-from weft.wire import messages as m
-from weft.wire.service import call, method_of, service_of
 
 WAIT_S = 60.0
 TRUE = m.JobSpec(command=["true"])
@@ -97,7 +97,7 @@ def test_wrong_tokens_and_roles_are_refused_as_on_a_channel(door: Gate) -> None:
 
 
 def test_an_old_or_new_protocol_is_refused_in_words(door: Gate, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("weft.endpoints.credentials.version_metadata", lambda: (("weft-protocol", "1"),))
+    monkeypatch.setattr("weft.access.endpoints.credentials.version_metadata", lambda: (("weft-protocol", "1"),))
     code, details = by_hand(door.where, door.owner(), "Query", m.QueryRequest(what="queue"))
     assert code == "FAILED_PRECONDITION"
     assert "update the caller" in json.loads(details)["what"]
@@ -142,7 +142,7 @@ def test_a_command_does_not_import_the_library(door: Gate, words: list[str]) -> 
     done = subprocess.run([sys.executable, "-c", code], env=door.env, capture_output=True, text=True, check=True)
     result, *loaded = done.stderr.splitlines()[-1].split()
     assert result == "0"
-    assert "weft.client.remote" in loaded
+    assert "weft.access.client.remote" in loaded
     assert not set(loaded).intersection(SLOW if door.ca() else (*SLOW, "ssl"))
 
 

@@ -15,7 +15,7 @@ import pytest
 from support.local_scheduler import until
 from support.other_users import User
 from support.shared_node import SharedNode, is_denied, shared_node
-from weft.endpoints.paths import server_folder
+from weft.access.endpoints.paths import server_folder
 from weft.engines.process import cgroups
 
 WAITS = "trap 'exit 0' TERM; while :; do sleep 0.1; done"

@@ -18,7 +18,7 @@ import pytest
 from support.fake_scheduler import Head, head
 from support.plain_env import plain_env
 from support.process_engine import until
-from weft.wire.messages import RunNews
+from weft.access.wire.messages import RunNews
 
 FOR_EVER = "echo up; while :; do sleep 0.1; done"
 

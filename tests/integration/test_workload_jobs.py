@@ -16,9 +16,9 @@ from support.local_scheduler import until
 from support.loopback_namespace import need_mpirun, need_torch, needed
 from support.secured_cluster import free_port
 from support.weft_cli import Weft
-from weft.jobspec.taskfile import read_tasks
-from weft.jobspec.workloads import command_for
-from weft.wire.convert import pairs
+from weft.access.jobspec.taskfile import read_tasks
+from weft.access.jobspec.workloads import command_for
+from weft.access.wire.convert import pairs
 
 ROOT = Path(__file__).resolve().parents[2]
 TASKS = sorted((ROOT / "examples" / "training").glob("*.json"))

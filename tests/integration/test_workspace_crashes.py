@@ -14,7 +14,7 @@ import pytest
 
 from support.local_scheduler import is_alive, until
 from support.workspaces import Desk, Folder, desk, needs_tmux
-from weft.client.local_scheduler import end_scheduler
+from weft.access.client.local_scheduler import end_scheduler
 
 pytestmark = needs_tmux
 

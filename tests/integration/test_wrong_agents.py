@@ -14,10 +14,10 @@ import pytest
 from support.agent_messages import hello, spec
 from support.live_cluster import Cluster, cluster
 from support.local_scheduler import until
-from weft.endpoints.credentials import Credentials, open_channel
-from weft.wire import messages as m
-from weft.wire.protocol import PROTOCOL
-from weft.wire.service import MAX_MESSAGE_BYTES, call
+from weft.access.endpoints.credentials import Credentials, open_channel
+from weft.access.wire import messages as m
+from weft.access.wire.protocol import PROTOCOL
+from weft.access.wire.service import MAX_MESSAGE_BYTES, call
 
 Status = grpc.StatusCode
 WAIT_S = 60.0

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from weft.access.sweeps.early_stop import Rule, Trial, Verdict, judge_halving, parse_rule
+from weft.access.sweeps.rungs import Rungs
 from weft.errors import InputError
-from weft.sweeps.early_stop import Rule, Trial, Verdict, judge_halving, parse_rule
-from weft.sweeps.rungs import Rungs
 
 VALUE = st.one_of(st.none(), st.integers(-3, 3).map(float))
 LEVELS = 4

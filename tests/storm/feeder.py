@@ -16,8 +16,8 @@ from storm import probe
 from storm.book import Book
 from storm.verdict import Work
 from support.live_cluster import Cluster
+from weft.access.wire.messages import JobSpec, QueryRequest, SubmitRequest
 from weft.model import JobId
-from weft.wire.messages import JobSpec, QueryRequest, SubmitRequest
 
 SIZES = (1, 1, 2, 2, 3, 4)
 """GPUs: with two on each node, the larger ones are gangs."""

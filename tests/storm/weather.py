@@ -15,8 +15,8 @@ from storm.book import Book
 from storm.proxy import Proxy
 from support.live_cluster import Cluster
 from support.local_scheduler import until
-from weft.endpoints.addresses import Address
-from weft.endpoints.credentials import Credentials, save_credentials
+from weft.access.endpoints.addresses import Address
+from weft.access.endpoints.credentials import Credentials, save_credentials
 
 LEASE_S = 5
 MARGIN_S = 7

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Container, Iterable
 
 from support.builders import Rig
+from weft.access.wire.messages import AgentMessage, GpuSpec, Heartbeat, Hello, NodeSpec, RunEnd, RunNews
+from weft.access.wire.protocol import PROTOCOL
 from weft.model import Event, Fact, Job, Submitted
 from weft.server.nodes.outbox import Close, Reply
 from weft.server.nodes.registry import NodeRegistry
 from weft.server.weaves.monitor import WeaveMonitor
-from weft.wire.messages import AgentMessage, GpuSpec, Heartbeat, Hello, NodeSpec, RunEnd, RunNews
-from weft.wire.protocol import PROTOCOL
 
 LEASE_S, HEARTBEAT_S, MARGIN_S = 60.0, 5.0, 10.0
 

@@ -15,11 +15,12 @@ import grpc.aio
 
 from support.fake_scheduler import PORT_OPTIONS
 from support.process_engine import until
+from weft.access.endpoints.paths import Paths
+from weft.access.wire.convert import node_spec
 from weft.agent.connection import SchedulerChannel
 from weft.agent.node import describe_machine
 from weft.agent.state_dir import AgentDir
 from weft.agent.worker import Worker, create_worker
-from weft.endpoints.paths import Paths
 from weft.engines.process.gpu.discovery import Machine, discover
 from weft.engines.process.gpu.nvml import NoDriver, Nvml, open_nvml
 from weft.model import Cancelled, Event, Exited, Job, JobId, Submitted, Task
@@ -30,7 +31,6 @@ from weft.server.backends.agents import agent_backend
 from weft.server.backends.local import local_backend
 from weft.server.controller import Controller
 from weft.server.settings import Settings
-from weft.wire.convert import node_spec
 
 Kind = Literal["local", "agents"]
 KINDS: tuple[Kind, ...] = ("local", "agents")

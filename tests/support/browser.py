@@ -16,8 +16,8 @@ from typing import Any
 
 from support.local_scheduler import PATIENCE_S, until
 from support.secured_cluster import free_port
-from weft.endpoints.addresses import Address
-from weft.endpoints.credentials import is_listening
+from weft.access.endpoints.addresses import Address
+from weft.access.endpoints.credentials import is_listening
 
 ELEMENT = "element-6066-11e4-a52e-4f735466cecf"
 FLAGS = (

@@ -16,16 +16,8 @@ import grpc
 import grpc.aio
 
 from support.process_engine import until
-from weft.agent.connection import SchedulerChannel
-from weft.agent.node import describe_machine
-from weft.agent.state_dir import AgentDir
-from weft.agent.worker import Worker, create_worker
-from weft.agent.worker_event import WorkerEvent
-from weft.engines.process.gpu.discovery import DeclaredGpus, discover
-from weft.engines.process.gpu.nvml import NoDriver, Nvml
-from weft.server.rpc.handlers import handler
-from weft.wire.convert import node_spec
-from weft.wire.messages import (
+from weft.access.wire.convert import node_spec
+from weft.access.wire.messages import (
     AgentMessage,
     BlobName,
     BlobPart,
@@ -39,8 +31,16 @@ from weft.wire.messages import (
     Variable,
     Welcome,
 )
-from weft.wire.protocol import PROTOCOL
-from weft.wire.service import OPTIONS
+from weft.access.wire.protocol import PROTOCOL
+from weft.access.wire.service import OPTIONS
+from weft.agent.connection import SchedulerChannel
+from weft.agent.node import describe_machine
+from weft.agent.state_dir import AgentDir
+from weft.agent.worker import Worker, create_worker
+from weft.agent.worker_event import WorkerEvent
+from weft.engines.process.gpu.discovery import DeclaredGpus, discover
+from weft.engines.process.gpu.nvml import NoDriver, Nvml
+from weft.server.rpc.handlers import handler
 
 PATH = Variable(name="PATH", value=os.environ.get("PATH", "/usr/bin:/bin"))
 PORT_OPTIONS = [*OPTIONS]

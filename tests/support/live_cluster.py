@@ -21,15 +21,15 @@ from typing import Any
 from support.local_scheduler import PATIENCE_S, until
 from support.plain_env import plain_env
 from support.secured_cluster import free_port
-from weft.endpoints.addresses import Address
-from weft.endpoints.credentials import Credentials
-from weft.endpoints.credentials import open_channel as channel_to
+from weft.access.endpoints.addresses import Address
+from weft.access.endpoints.credentials import Credentials
+from weft.access.endpoints.credentials import open_channel as channel_to
+from weft.access.wire.service import SERVICES
+from weft.access.wire.service import call as method
 from weft.history.journal.sqlite import SqliteJournal
 from weft.model import Fact
 from weft.server.cluster_main import saved_settings
 from weft.server.settings import changed, save
-from weft.wire.service import SERVICES
-from weft.wire.service import call as method
 
 OVER = ("done", "failed", "cancelled")
 PLAIN = ("--policy", "fifo", "--min-run", "0")

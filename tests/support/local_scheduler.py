@@ -18,12 +18,12 @@ from pathlib import Path
 from typing import Any
 
 from support.plain_env import plain_env
-from weft.client import Client
-from weft.endpoints.paths import Paths, user_paths
-from weft.jobspec.fields import spec_of
-from weft.jobspec.readers import Given
-from weft.wire.messages import SubmitRequest, Variable
-from weft.wire.views.operations import SHUTDOWN
+from weft.access.client import Client
+from weft.access.endpoints.paths import Paths, user_paths
+from weft.access.jobspec.fields import spec_of
+from weft.access.jobspec.readers import Given
+from weft.access.wire.messages import SubmitRequest, Variable
+from weft.access.wire.views.operations import SHUTDOWN
 
 PATIENCE_S = 60.0
 

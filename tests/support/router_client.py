@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 from typing import Any, NamedTuple
 
 from support.http_replica import Replica
-from weft.endpoints.addresses import Address
+from weft.access.endpoints.addresses import Address
 from weft.router.app import Listener, Router
 from weft.router.settings import RouterSettings
 from weft.router.table import ReplicaRoute, RouteTable, ServiceRoute

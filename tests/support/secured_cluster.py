@@ -16,9 +16,9 @@ from random import SystemRandom
 
 from support.local_scheduler import PATIENCE_S, until
 from support.plain_env import plain_env
-from weft.endpoints.addresses import Address
-from weft.endpoints.credentials import Credentials, is_listening
-from weft.endpoints.paths import server_folder
+from weft.access.endpoints.addresses import Address
+from weft.access.endpoints.credentials import Credentials, is_listening
+from weft.access.endpoints.paths import server_folder
 from weft.server.auth.identity import Role
 from weft.server.auth.tokens import Tokens
 

@@ -22,12 +22,12 @@ from support.local_scheduler import until
 from support.plain_env import plain_env
 from support.postgres import Postgres
 from support.secured_cluster import free_port
-from weft.client import Client
-from weft.endpoints.addresses import Address
+from weft.access.client import Client
+from weft.access.endpoints.addresses import Address
+from weft.access.wire import messages as m
 from weft.errors import WeftError
 from weft.history.journal import open_journal
 from weft.model import Exited, Fact, Start, Submitted
-from weft.wire import messages as m
 
 PATIENCE_S = 90.0
 

@@ -14,8 +14,8 @@ from pathlib import Path
 from support.local_scheduler import until
 from support.loopback_namespace import needed
 from support.secured_cluster import free_port
-from weft.endpoints.addresses import Address
-from weft.endpoints.credentials import is_listening
+from weft.access.endpoints.addresses import Address
+from weft.access.endpoints.credentials import is_listening
 
 PROGRAM = "/usr/sbin/sshd"
 

@@ -9,6 +9,12 @@ from typing import Any
 import pytest
 
 from support.builders import Rig
+from weft.access.jobspec.description import describe
+from weft.access.jobspec.fields import ALIASES, BY_KEY, CARRIED, FIELDS, READABLE, SETTABLE, Field, Keys, spec_of
+from weft.access.jobspec.python import as_text
+from weft.access.jobspec.readers import Given
+from weft.access.jobspec.taskfile import KEYS
+from weft.access.wire.messages import ChangeRequest, JobSpec, NodeSpec, StartRun, SubmitRequest, Variable
 from weft.agent.launch import to_launch_spec
 from weft.cli.submit import task_flags
 from weft.engines.process.environment import gang_or_alone, run_environment
@@ -16,11 +22,6 @@ from weft.engines.process.gpu.discovery import DeclaredGpus, discover
 from weft.engines.process.gpu.nvml import NoDriver
 from weft.engines.process.launch_spec import LaunchSpec
 from weft.engines.process.shim_arguments import shim_arguments
-from weft.jobspec.description import describe
-from weft.jobspec.fields import ALIASES, BY_KEY, CARRIED, FIELDS, READABLE, SETTABLE, Field, Keys, spec_of
-from weft.jobspec.python import as_text
-from weft.jobspec.readers import Given
-from weft.jobspec.taskfile import KEYS
 from weft.model import Edited, Gpu, Held, Job, Node, Submitted, Task, Team, TeamSet
 from weft.model.node import CONTAINERS
 from weft.server.auth.identity import Caller
@@ -30,7 +31,6 @@ from weft.server.jobs.admission import ClusterRules
 from weft.server.jobs.commands import JobCommands
 from weft.server.nodes.registered_node import RegisteredNode
 from weft.server.nodes.run_messages import start_run
-from weft.wire.messages import ChangeRequest, JobSpec, NodeSpec, StartRun, SubmitRequest, Variable
 
 ANN = Caller("ann", "user")
 NODES = [

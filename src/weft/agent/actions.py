@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from weft.access.wire.messages import AgentMessage, StartRun, Weave
 from weft.model import JobId
-from weft.wire.messages import AgentMessage, StartRun, Weave
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,10 +14,10 @@ from typing import Any, Final
 import grpc
 import grpc.aio
 
+from weft.access.wire.failures import decode_error
+from weft.access.wire.messages import AgentMessage, BlobName, SchedulerMessage
+from weft.access.wire.service import call
 from weft.errors import NotPermitted, Unreachable, WeftError
-from weft.wire.failures import decode_error
-from weft.wire.messages import AgentMessage, BlobName, SchedulerMessage
-from weft.wire.service import call
 
 FIRST_RETRY_S: Final = 0.2
 MAX_RETRY_S: Final = 10.0

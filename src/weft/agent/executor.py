@@ -14,6 +14,8 @@ from typing import Any, Final
 import grpc
 import grpc.aio
 
+from weft.access.wire.messages import StartRun
+from weft.access.wire.runs import RunKey
 from weft.agent.actions import Reconcile, Reweave, Stop
 from weft.agent.launch import to_launch_spec, weave_spec
 from weft.agent.runtime import NodeRuntime
@@ -32,8 +34,6 @@ from weft.engines.process.users.accounts import BAD_USER, Account, find_account
 from weft.engines.process.users.file_rights import rights_of
 from weft.errors import InputError
 from weft.inputs.atomic import write_atomic
-from weft.wire.messages import StartRun
-from weft.wire.runs import RunKey
 
 RETRY_S: Final = 1.0
 Fetch = Callable[[str], AsyncIterator[bytes]]

@@ -7,7 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from typing import Final
 
-from weft.endpoints.blob_folder import is_blob_name
+from weft.access.endpoints.blob_folder import is_blob_name
+from weft.access.jobspec.environment import belongs_to_machine, capture
+from weft.access.wire.convert import get, pairs
+from weft.access.wire.messages import GangMember, StartRun, Weave
 from weft.engines.process import interfaces, rendezvous
 from weft.engines.process.environment import LOOPBACK
 from weft.engines.process.gpu.discovery import Machine
@@ -16,10 +19,7 @@ from weft.engines.process.rendezvous import Gang, rendezvous_port
 from weft.engines.process.users.accounts import Account
 from weft.engines.process.weave_spec import ORDERS, WeaveSpec
 from weft.errors import InputError
-from weft.jobspec.environment import belongs_to_machine, capture
 from weft.model import Health
-from weft.wire.convert import get, pairs
-from weft.wire.messages import GangMember, StartRun, Weave
 
 DERIVED: Final = frozenset({"run", "env", "chdir", "gpus", "grace_s", "gang", "stdin", "weave", "health"})
 """Fields of a launch spec that the node derives from the message."""

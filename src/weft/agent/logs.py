@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 from typing import Final
 
+from weft.access.wire.messages import AgentMessage, LogPart, LogTail, ReadLog
+from weft.access.wire.runs import RunKey
 from weft.agent.state_dir import AgentDir
 from weft.agent.state_machine import is_valid_run
 from weft.engines.process.output.logs import log_path, read_part
-from weft.wire.messages import AgentMessage, LogPart, LogTail, ReadLog
-from weft.wire.runs import RunKey
 
 TAIL_BYTES: Final = 16 << 10
 

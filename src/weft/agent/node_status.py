@@ -9,11 +9,11 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
 
+from weft.access.wire.messages import GpuBlock, GpuMemory, GpuReading, GpuShare, NodeStatus
 from weft.agent.state_dir import AgentDir
 from weft.engines.process.gpu.poller import FactsAt
 from weft.engines.process.gpu.sharing import SharedRun
 from weft.model import Blocked, Measured, Unblocked
-from weft.wire.messages import GpuBlock, GpuMemory, GpuReading, GpuShare, NodeStatus
 
 _MEMINFO: Final = "/proc/meminfo"
 OnGpus = Callable[[Sequence[GpuBlock], Sequence[GpuMemory]], None]

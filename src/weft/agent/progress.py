@@ -8,9 +8,9 @@ from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any, Final
 
+from weft.access.wire.messages import AgentMessage, Progress
+from weft.access.wire.runs import RunKey
 from weft.engines.process.output.left_reports import is_later, unsent_report
-from weft.wire.messages import AgentMessage, Progress
-from weft.wire.runs import RunKey
 
 SEND_PERIOD_S: Final = 1.0
 MAX_REPORT_CHARS: Final = 64 << 10

@@ -14,7 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from weft.endpoints.paths import Paths, make_parents, paths_of
+from weft.access.endpoints.paths import Paths, make_parents, paths_of
+from weft.access.wire.convert import variables
+from weft.access.wire.messages import AgentMessage, Kept, RunRecord
+from weft.access.wire.runs import MAX_JOBS_PER_MESSAGE, RunKey
 from weft.engines.process.launch_spec import is_valid_job_id
 from weft.engines.process.output.logs import RUNS_KEPT, remove_old_runs
 from weft.engines.process.recovery import run_record
@@ -23,9 +26,6 @@ from weft.errors import InputError
 from weft.inputs import locks
 from weft.inputs.atomic import write_atomic
 from weft.model import JobId, NodeId
-from weft.wire.convert import variables
-from weft.wire.messages import AgentMessage, Kept, RunRecord
-from weft.wire.runs import MAX_JOBS_PER_MESSAGE, RunKey
 
 CONFIRMED_FILE: Final = "told"
 """The file in a run's folder that marks its exit as journalled by the scheduler."""

@@ -11,24 +11,8 @@ from dataclasses import dataclass, field, replace
 from math import inf
 from typing import Final
 
-from weft.agent.actions import (
-    Action,
-    Confirmed,
-    Disconnect,
-    Joined,
-    Lease,
-    LeaveIn,
-    Reconcile,
-    Reweave,
-    Send,
-    Start,
-    Stop,
-)
-from weft.engines.process.events import Report, RunExited
-from weft.engines.process.launch_spec import is_valid_job_id
-from weft.model import JobId
-from weft.wire.convert import run_end
-from weft.wire.messages import (
+from weft.access.wire.convert import run_end
+from weft.access.wire.messages import (
     AgentMessage,
     Confirm,
     Goodbye,
@@ -50,8 +34,24 @@ from weft.wire.messages import (
     StopRun,
     Welcome,
 )
-from weft.wire.protocol import PROTOCOL
-from weft.wire.runs import ASKED, LEASE_ENDED, NODE_STOPPED, RunKey, news
+from weft.access.wire.protocol import PROTOCOL
+from weft.access.wire.runs import ASKED, LEASE_ENDED, NODE_STOPPED, RunKey, news
+from weft.agent.actions import (
+    Action,
+    Confirmed,
+    Disconnect,
+    Joined,
+    Lease,
+    LeaveIn,
+    Reconcile,
+    Reweave,
+    Send,
+    Start,
+    Stop,
+)
+from weft.engines.process.events import Report, RunExited
+from weft.engines.process.launch_spec import is_valid_job_id
+from weft.model import JobId
 
 REPLY_TIMEOUT_S: Final = 10.0
 """Timeout for the answer to Hello, and the minimum for answers to heartbeats. Then the agent reconnects."""

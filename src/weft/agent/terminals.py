@@ -14,6 +14,8 @@ from typing import Any, Final
 
 import grpc.aio
 
+from weft.access.wire.messages import ServeTerminal, TerminalPart
+from weft.access.wire.service import call
 from weft.agent.connection import Dial
 from weft.engines.process.container.entry import entry_of_run
 from weft.engines.process.leader_command import TERMINAL_SCRIPT
@@ -21,8 +23,6 @@ from weft.engines.process.shim import run_files
 from weft.engines.process.shim.containers import outer_directory
 from weft.engines.process.shim.terminal import SOCKET
 from weft.engines.process.users import command_as
-from weft.wire.messages import ServeTerminal, TerminalPart
-from weft.wire.service import call
 
 CONNECT_TIMEOUT_S: Final = 30.0
 RETRY_S: Final = 0.05

@@ -6,13 +6,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from weft.access.wire.messages import StageCounters
+from weft.access.wire.runs import RunKey
 from weft.engines.process.shim import run_files
 from weft.engines.process.users.file_rights import rights_of
 from weft.engines.process.users.run_folder import account_of_file
 from weft.engines.process.weaves import weave_of
 from weft.train.weave.directory import read_counters
-from weft.wire.messages import StageCounters
-from weft.wire.runs import RunKey
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,9 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any, Final
 
+from weft.access.endpoints.config import sharing_setting
+from weft.access.wire.messages import AgentMessage, GpuBlock, GpuMemory, NodeSpec, ReadLog, SchedulerMessage
+from weft.access.wire.runs import RunKey
 from weft.agent import actions as act
 from weft.agent.allocation_end import AllocationEnd
 from weft.agent.connection import Backoff, Dial, Disconnected, ServerCycle, Stream, disconnected_by, fetch_blob
@@ -21,7 +24,6 @@ from weft.agent.runtime import NodeRuntime, NodeSetup
 from weft.agent.state_dir import AgentDir
 from weft.agent.state_machine import Agent
 from weft.agent.worker_event import WorkerEvent
-from weft.endpoints.config import sharing_setting
 from weft.engines.background import TaskSet, repeat
 from weft.engines.process import lease
 from weft.engines.process.events import Report, RunExited
@@ -32,8 +34,6 @@ from weft.engines.process.gpu.poller import FactsAt
 from weft.engines.process.output.logs import RUNS_KEPT
 from weft.errors import NotPermitted, Refused, Unreachable, WeftError
 from weft.version import VERSION
-from weft.wire.messages import AgentMessage, GpuBlock, GpuMemory, NodeSpec, ReadLog, SchedulerMessage
-from weft.wire.runs import RunKey
 
 TICK_S: Final = 1.0
 TAIL_PERIOD_S: Final = 5.0

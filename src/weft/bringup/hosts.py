@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from weft.endpoints.addresses import is_loopback
+from weft.access.endpoints.addresses import is_loopback
 from weft.errors import InputError, UnknownName
 from weft.inputs.files import read_text
 from weft.inputs.quantities import parse_whole_or_none

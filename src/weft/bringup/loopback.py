@@ -10,18 +10,18 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from weft.access.endpoints.addresses import Address
+from weft.access.endpoints.discovery import find_listeners
+from weft.access.endpoints.paths import make_private, server_folder
 from weft.bringup import record, teardown
 from weft.bringup.record import Process, Record
 from weft.bringup.worker_args import worker_args
-from weft.endpoints.addresses import Address
-from weft.endpoints.discovery import find_listeners
-from weft.endpoints.paths import make_private, server_folder
 from weft.engines.process.shim.process_id import identify
 from weft.errors import InputError, Refused, Unreachable, WeftError
 from weft.model import Node
 
 if TYPE_CHECKING:
-    from weft.client import Client
+    from weft.access.client import Client
 
 MAX_NODES: Final = 256
 MAX_STARTING_WORKERS: Final = 8
@@ -91,7 +91,7 @@ class _ClusterStarter:
 
     def start_workers(self, nodes: Sequence[Node]) -> None:
         """Start a worker for each node, a few at a time, and wait until all have joined."""
-        from weft.client import Client
+        from weft.access.client import Client
 
         waiting, starting = list(nodes), set[str]()
         with Client(self.where) as client:

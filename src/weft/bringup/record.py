@@ -10,9 +10,9 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
-from weft.endpoints.addresses import Address, parse_address
-from weft.endpoints.paths import make_private, user_paths
-from weft.endpoints.private_files import read_private, write_private
+from weft.access.endpoints.addresses import Address, parse_address
+from weft.access.endpoints.paths import make_private, user_paths
+from weft.access.endpoints.private_files import read_private, write_private
 from weft.engines.process.shim.process_id import Identity
 from weft.errors import WeftError
 from weft.inputs import locks

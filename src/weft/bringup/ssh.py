@@ -11,10 +11,10 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final, NamedTuple
 
+from weft.access.endpoints.addresses import Address
 from weft.bringup import record
 from weft.bringup.hosts import Host
 from weft.bringup.record import Record, Remote
-from weft.endpoints.addresses import Address
 from weft.errors import NotPermitted, Refused, Unreachable, WeftError
 
 MAX_CONNECTIONS: Final = 16

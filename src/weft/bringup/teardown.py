@@ -10,17 +10,17 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from weft.access.endpoints.addresses import Address, parse_address
+from weft.access.endpoints.paths import server_folder
 from weft.bringup.background import LEAVE_GRACE_S, end_process
 from weft.bringup.record import Process, Record
-from weft.endpoints.addresses import Address, parse_address
-from weft.endpoints.paths import server_folder
 from weft.engines.process.shim.process_id import is_alive, send_signal
 from weft.errors import WeftError
 from weft.model.slots import parse_slots
 
 if TYPE_CHECKING:
-    from weft.client import Client
-    from weft.wire.views.jobs import JobView
+    from weft.access.client import Client
+    from weft.access.wire.views.jobs import JobView
 
 END_TIMEOUT_S: Final = 20.0
 """Limit for the scheduler, and for the runs that a worker left, to end."""
@@ -38,7 +38,7 @@ def running_processes(record: Record) -> list[str]:
 
 def connect(record: Record) -> Client | None:
     """Return a client of the recorded scheduler; None if the scheduler does not answer."""
-    from weft.client import Client
+    from weft.access.client import Client
 
     try:
         client = Client(parse_address(record.scheduler))
@@ -59,7 +59,7 @@ def running_jobs(client: Client, record: Record) -> list[JobView]:
 
 def shut_down_scheduler(client: Client) -> None:
     """Ask the scheduler to stop its jobs and end. Wait until its process has ended, at most `END_TIMEOUT_S`."""
-    from weft.wire.views.operations import SHUTDOWN
+    from weft.access.wire.views.operations import SHUTDOWN
 
     pid = client.operate(SHUTDOWN, jobs="stop").pid
     until = time.monotonic() + END_TIMEOUT_S

@@ -6,14 +6,14 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
+from weft.access.endpoints import config
+from weft.access.endpoints.addresses import DEFAULT_PORT, Address
+from weft.access.wire.views.base import Answer
 from weft.cli import connection, flags
-from weft.endpoints import config
-from weft.endpoints.addresses import DEFAULT_PORT, Address
 from weft.errors import InputError, WeftError
-from weft.wire.views.base import Answer
 
 if TYPE_CHECKING:
-    from weft.wire.views.operations import Operation
+    from weft.access.wire.views.operations import Operation
 
 V = TypeVar("V", bound=Answer)
 
@@ -58,7 +58,7 @@ def manage_tokens(args: argparse.Namespace, operation: Operation[V], **options: 
 
 def own_server_folder(where: Address) -> Path | None:
     """Return the folder of this user's scheduler at that address, or None if the scheduler is not on this machine."""
-    from weft.endpoints.paths import server_folder
+    from weft.access.endpoints.paths import server_folder
 
     folder = server_folder(where.port)
     return folder if folder.is_dir() and (where.is_loopback or _serves_from(where, folder)) else None
@@ -66,7 +66,7 @@ def own_server_folder(where: Address) -> Path | None:
 
 def _serves_from(where: Address, folder: Path) -> bool:
     """Return whether the scheduler at the address presents the certificate authority in this folder."""
-    from weft.endpoints.tls import fetch_authority
+    from weft.access.endpoints.tls import fetch_authority
     from weft.server.auth import tls
 
     material = tls.load(folder)

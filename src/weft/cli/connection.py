@@ -13,15 +13,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, TypeVar
 
+from weft.access.endpoints import config
+from weft.access.endpoints.addresses import parse_scheduler
+from weft.access.endpoints.paths import user_paths
 from weft.cli import render
-from weft.endpoints import config
-from weft.endpoints.addresses import parse_scheduler
-from weft.endpoints.paths import user_paths
 from weft.errors import Unreachable
 
 if TYPE_CHECKING:
-    from weft.client import Client
-    from weft.endpoints.addresses import Address
+    from weft.access.client import Client
+    from weft.access.endpoints.addresses import Address
 
 STOPPED: Final = "stopped"
 LOCAL: Final = config.LOCAL
@@ -31,21 +31,21 @@ _announced = False
 
 def load_grpc() -> None:
     """Import gRPC with its log lines silenced, for commands that use it directly."""
-    from weft.client.quiet_grpc import load_grpc as load
+    from weft.access.client.quiet_grpc import load_grpc as load
 
     load()
 
 
 def connect_or_start(scheduler: str | None) -> Client:
     """Connect, and start a local scheduler if none runs. `scheduler` is the value of the flag, if given."""
-    from weft.client import Client
+    from weft.access.client import Client
 
     return Client(_where(scheduler))
 
 
 def connect(scheduler: str | None) -> Client:
     """Connect, and start a local scheduler if there is any state of earlier jobs."""
-    from weft.client import Client
+    from weft.access.client import Client
 
     if where := _where(scheduler):
         return Client(where)
@@ -56,14 +56,14 @@ def connect(scheduler: str | None) -> Client:
 def connect_if_running(scheduler: str | None, *, ended: bool = False) -> Client | None:
     """Connect to a running scheduler, or return None. With `ended`, start a local scheduler if there are old jobs."""
     if where := _where(scheduler):
-        from weft.client import Client
+        from weft.access.client import Client
 
         return Client(where)
     here = user_paths()
     start = here.has_state() if ended else here.has_died()
     if not start and not here.answers():
         return None
-    from weft.client.local_scheduler import find_scheduler
+    from weft.access.client.local_scheduler import find_scheduler
 
     return find_scheduler(here, start=start)
 

@@ -30,8 +30,8 @@ class Kind(NamedTuple):
 
 
 def _tasks(path: str, _text: str) -> str:
-    from weft.jobspec.taskfile import link_dependencies, read_tasks
-    from weft.jobspec.workloads import add_command
+    from weft.access.jobspec.taskfile import link_dependencies, read_tasks
+    from weft.access.jobspec.workloads import add_command
 
     tasks = read_tasks(path)
     link_dependencies(tasks)
@@ -47,21 +47,21 @@ def _tasks(path: str, _text: str) -> str:
 
 
 def _sweep(path: str, _text: str) -> str:
-    from weft.sweeps.parameter_files import read_parameters
+    from weft.access.sweeps.parameter_files import read_parameters
 
     rows = read_parameters(path)
     return f"{_count(len(rows), 'trial')} of {', '.join(rows[0])}"
 
 
 def _teams(path: str, _text: str) -> str:
-    from weft.teams.file import read_teams
+    from weft.access.teams.file import read_teams
 
     return _count(len(read_teams(path)), "team")
 
 
 def _script(path: str, _text: str) -> str:
-    from weft.jobspec.fields import spec_of
-    from weft.jobspec.sbatch import read_script
+    from weft.access.jobspec.fields import spec_of
+    from weft.access.jobspec.sbatch import read_script
 
     script = read_script([path])
     if script is None:
@@ -74,8 +74,8 @@ def _script(path: str, _text: str) -> str:
 
 
 def _service(path: str, text: str) -> str:
+    from weft.access.services.description import KEYS, LIVE_KEYS, read_service
     from weft.inputs.yaml import parse_yaml
-    from weft.services.description import KEYS, LIVE_KEYS, read_service
     from weft.sim.serving.services_file import SIMULATED_KEYS
 
     entry = parse_yaml(text, path).mapping("a service", tuple(dict.fromkeys(KEYS + LIVE_KEYS + SIMULATED_KEYS)))
@@ -113,26 +113,26 @@ def _journal(path: str, _text: str) -> str:
 
 
 def _targets(path: str, text: str) -> str:
-    from weft.notify.targets import parse_targets
+    from weft.access.notify.targets import parse_targets
 
     return _count(len(parse_targets(text, path).by_name), "target")
 
 
 def _project(path: str, _text: str) -> str:
-    from weft.endpoints.config import PROJECT_KEYS
+    from weft.access.endpoints.config import PROJECT_KEYS
 
     return _settings(path, PROJECT_KEYS)
 
 
 def _config(path: str, _text: str) -> str:
-    from weft.endpoints.config import KEYS
+    from weft.access.endpoints.config import KEYS
 
     return _settings(path, tuple(KEYS))
 
 
 def _settings(path: str, known: tuple[str, ...]) -> str:
-    from weft.endpoints.config import JOB_KEYS, read_settings
-    from weft.jobspec.fields import spec_of
+    from weft.access.endpoints.config import JOB_KEYS, read_settings
+    from weft.access.jobspec.fields import spec_of
 
     found = read_settings(path, known)
     for key in (key for key in JOB_KEYS if key in found):
@@ -164,7 +164,7 @@ CLUSTER_COLUMNS: Final = "num_switch"
 
 def recognise(path: str, text: str) -> Kind:
     """Return the kind of a file by its name and content."""
-    from weft.endpoints.config import PROJECT_FILE
+    from weft.access.endpoints.config import PROJECT_FILE
 
     first = text.lstrip("\ufeff").lstrip().partition("\n")[0]
     if os.path.basename(path) == PROJECT_FILE:
@@ -217,7 +217,7 @@ def _is_trial_list(root: YamlValue) -> bool:
 
 def _has_several_values(value: YamlValue) -> bool:
     """Return whether this is a line of a grid: a list, or values such as 0.1,0.01 or 1..5."""
-    from weft.sweeps.parameters import parse_values
+    from weft.access.sweeps.parameters import parse_values
 
     if value.is_list or value.is_mapping:
         return value.is_list
@@ -228,7 +228,7 @@ def _has_several_values(value: YamlValue) -> bool:
 
 
 def _task_keys() -> set[str]:
-    from weft.jobspec.fields import READABLE
+    from weft.access.jobspec.fields import READABLE
 
     return set(READABLE)
 

@@ -10,7 +10,7 @@ from weft.cli import render
 from weft.errors import InputError
 
 if TYPE_CHECKING:
-    from weft.client.filters import Filters
+    from weft.access.client.filters import Filters
 
 MAX_WHOLE: Final = 999_999_999
 

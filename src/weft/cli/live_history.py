@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
-from weft.endpoints import config
-from weft.endpoints.paths import user_paths
+from weft.access.endpoints import config
+from weft.access.endpoints.paths import user_paths
 
 if TYPE_CHECKING:
     from weft.history.metrics.history import History
@@ -32,7 +32,7 @@ def facts(scheduler: str | None) -> Iterator[Fact]:
     """Yield facts that add up to the state of the scheduler; none if none ever ran on this machine."""
     where = config.scheduler_address(scheduler)
     if where is not None:
-        from weft.client import Client
+        from weft.access.client import Client
 
         with Client(where) as client:
             yield from client.journal()

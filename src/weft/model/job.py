@@ -93,7 +93,7 @@ class Task:
     sweep: str = ""
     """The sweep of which the job is a trial; empty: none."""
     early_stop: str = ""
-    """The rule that stops trials of the sweep early, as `weft.sweeps.early_stop` reads it; empty: none."""
+    """The rule that stops trials of the sweep early, as `weft.access.sweeps.early_stop` reads it; empty: none."""
     team: str = ""
     """The team that the job counts for; empty: none."""
     notify: str = ""

@@ -7,14 +7,14 @@ import resource
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from weft.endpoints.paths import user_paths
+from weft.access.endpoints.paths import user_paths
+from weft.access.wire.views.steps import FAILED, OK, SKIPPED, WARNING, StepView
 from weft.engines.process import cgroups
 from weft.engines.process.gpu import mps
 from weft.engines.process.users.accounts import may_switch_user
 from weft.node import nvidia_smi
 from weft.node.nvidia_smi import GpuReport
 from weft.node.preparation import NO_DRIVER
-from weft.wire.views.steps import FAILED, OK, SKIPPED, WARNING, StepView
 
 MIN_DISK_MB: Final = 512
 LOW_DISK_MB: Final = 5 << 10

@@ -15,11 +15,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from weft.access.wire.views.steps import DONE, FAILED, OK, PLANNED, StepView
 from weft.engines.process import weaves
 from weft.engines.process.shim.process_id import Identity, boot_id, open_pidfd, read_stat
 from weft.engines.process.shim.process_tree import list_processes
 from weft.node.runs_here import AgentFolder, agent_folders, recorded_runs
-from weft.wire.views.steps import DONE, FAILED, OK, PLANNED, StepView
 
 TOKEN: Final = b"WEFT_RUN_TOKEN="
 SHARED_SERVERS: Final = frozenset({"tmux: server", "screen"})

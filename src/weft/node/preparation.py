@@ -6,12 +6,12 @@ import time
 from collections.abc import Iterator
 from typing import Final
 
-from weft.endpoints.paths import make_private, user_paths
+from weft.access.endpoints.paths import make_private, user_paths
+from weft.access.wire.views.steps import DONE, FAILED, OK, PLANNED, SKIPPED, StepView
 from weft.engines.process.gpu import mps
 from weft.errors import WeftError
 from weft.node import nvidia_smi, programs
 from weft.node.programs import Result
-from weft.wire.views.steps import DONE, FAILED, OK, PLANNED, SKIPPED, StepView
 
 DAEMON_TIMEOUT_S: Final = 10.0
 POLL_S: Final = 0.05

@@ -7,13 +7,13 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
-from weft.endpoints.paths import user_paths
+from weft.access.endpoints.paths import user_paths
+from weft.access.wire.views.steps import DONE, FAILED, OK, PLANNED, SKIPPED, StepView
 from weft.engines.process.gpu import mps
 from weft.errors import InputError, Refused
 from weft.node import nvidia_smi, programs
 from weft.node.preparation import NO_DRIVER
 from weft.node.runs_here import AgentFolder, agent_folders, recorded_runs
-from weft.wire.views.steps import DONE, FAILED, OK, PLANNED, SKIPPED, StepView
 
 QUIT_TIMEOUT_S: Final = 30.0
 POLL_S: Final = 0.05

@@ -8,8 +8,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from weft.access.endpoints.paths import user_paths
 from weft.agent.state_dir import SHARED_STATE, agent_dir
-from weft.endpoints.paths import user_paths
 from weft.engines.process.launch_spec import is_valid_job_id
 from weft.engines.process.recovery.run_record import Fate, judge, read_evidence
 from weft.engines.process.shim import run_files

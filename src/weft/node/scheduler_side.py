@@ -6,9 +6,9 @@ import time
 from collections.abc import Callable
 from datetime import datetime
 
-from weft.client import Client
-from weft.endpoints.addresses import Address
-from weft.endpoints.paths import user_paths
+from weft.access.client import Client
+from weft.access.endpoints.addresses import Address
+from weft.access.endpoints.paths import user_paths
 from weft.errors import WeftError
 from weft.model.status import Reason
 from weft.node.runs_here import AgentFolder

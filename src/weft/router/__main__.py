@@ -6,9 +6,9 @@ import logging
 import socket
 import sys
 
-from weft.client import Client
-from weft.endpoints.addresses import Address
-from weft.endpoints.paths import Paths
+from weft.access.client import Client
+from weft.access.endpoints.addresses import Address
+from weft.access.endpoints.paths import Paths
 from weft.router import process
 from weft.router.handover import SOCKET_NAME, end_without_folder, offer_socket
 from weft.router.scheduler_link import SchedulerLink

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from weft.endpoints.addresses import Address
+from weft.access.endpoints.addresses import Address
 
 HAPROXY: Final = """\
 # HAProxy in front of a Weft router at {address}. It ends TLS; the router queues, balances and retries.

@@ -12,8 +12,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
-from weft.endpoints.addresses import Address
-from weft.endpoints.open_files import allow_open_files
+from weft.access.endpoints.addresses import Address
+from weft.access.endpoints.open_files import allow_open_files
 from weft.engines.background import TaskSet
 from weft.errors import WeftError
 from weft.router.app import Router

@@ -14,15 +14,15 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 from typing import Final, Protocol
 
-from weft.client import Client
-from weft.endpoints.addresses import parse_address
+from weft.access.client import Client
+from weft.access.endpoints.addresses import parse_address
+from weft.access.wire import messages as m
 from weft.errors import WeftError
 from weft.model import Timeouts
 from weft.router.rules.picking import BALANCE_RULES, BalanceRule
 from weft.router.rules.retry import RETRY_RULES, RetryRule
 from weft.router.service import ServiceLoad
 from weft.router.table import MAX_QUEUE, ReplicaRoute, RouteTable, ServiceRoute
-from weft.wire import messages as m
 
 REPORT_S: Final = 1.0
 RETRY_S: Final = 0.5

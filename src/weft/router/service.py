@@ -8,7 +8,7 @@ from collections.abc import Callable, Coroutine, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from weft.endpoints.addresses import Address
+from weft.access.endpoints.addresses import Address
 from weft.router.proxy.exchange import Exchange
 from weft.router.proxy.pool import ReplicaPool
 from weft.router.proxy.probe import answers

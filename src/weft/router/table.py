@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from weft.endpoints.addresses import Address, parse_address
+from weft.access.endpoints.addresses import Address, parse_address
 from weft.errors import InputError, UnknownName
 from weft.model.service import DEFAULT_TIMEOUTS, Timeouts
 from weft.router.rules.picking import BALANCE_RULES, BalanceRule

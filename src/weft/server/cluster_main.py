@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Final
 
 from grpc.aio import Server, ServerInterceptor
 
-from weft.endpoints.addresses import Address, is_loopback
-from weft.endpoints.blob_folder import PRUNE_S
-from weft.endpoints.paths import Paths
+from weft.access.endpoints.addresses import Address, is_loopback
+from weft.access.endpoints.blob_folder import PRUNE_S
+from weft.access.endpoints.paths import Paths
 from weft.engines.background import TaskSet
 from weft.errors import InputError, JournalDamaged
 from weft.history.journal import is_postgres, store_at

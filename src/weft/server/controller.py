@@ -9,7 +9,8 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from weft.endpoints.paths import Paths
+from weft.access.endpoints.paths import Paths
+from weft.access.wire.views.jobs import ProgressView
 from weft.engines.background import TaskSet
 from weft.engines.process.output.left_reports import unsent_report
 from weft.errors import Deposed, InputError, JournalError, Refused
@@ -45,7 +46,6 @@ from weft.server.settings import Settings, changed, save
 from weft.server.shared_files import FolderOnly, LedParts
 from weft.server.weaves.messages import DEFAULT_ORDER
 from weft.server.weaves.monitor import WeaveMonitor
-from weft.wire.views.jobs import ProgressView
 
 MIN_FREE_MB: Final = 16
 """With less free disk space than this, the server accepts no new jobs."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from weft.access.wire.messages import GpuShare, NodeStatus
+from weft.access.wire.views.doctor import DeviceView, MembersView
+from weft.access.wire.views.nodes import ShareView
 from weft.engines.process.gpu.sharing import SharedRun
 from weft.model import NodeId
-from weft.wire.messages import GpuShare, NodeStatus
-from weft.wire.views.doctor import DeviceView, MembersView
-from weft.wire.views.nodes import ShareView
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,9 +12,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from weft.endpoints.blob_folder import PRUNE_S, prune_blobs
-from weft.endpoints.config import effective_setting, shared_folder
-from weft.endpoints.paths import Paths, recorded_paths, user_paths
+from weft.access.endpoints.blob_folder import PRUNE_S, prune_blobs
+from weft.access.endpoints.config import effective_setting, shared_folder
+from weft.access.endpoints.paths import Paths, recorded_paths, user_paths
 from weft.engines.background import TaskSet
 from weft.engines.process.gpu.this_machine import discover_this_machine
 from weft.errors import JournalDamaged, WeftError

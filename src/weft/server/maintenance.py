@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final, Protocol
 
-from weft.endpoints.paths import Paths
+from weft.access.endpoints.paths import Paths
 from weft.engines.background import TaskSet
 from weft.engines.process.output.logs import RUNS_KEPT, remove_old_runs
 from weft.history.journal import Journal, for_process, store_at

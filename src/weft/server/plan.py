@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from weft.endpoints.addresses import Address, is_this_machine
+from weft.access.endpoints.addresses import Address, is_this_machine
 from weft.errors import InputError
 from weft.server.process.log_file import Format
 from weft.server.settings import Settings

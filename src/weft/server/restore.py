@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
-from weft.endpoints.paths import Paths
+from weft.access.endpoints.paths import Paths
 from weft.engines.process.events import RunExited
 from weft.engines.process.exit_rules import exit_event
 from weft.engines.process.gpu.discovery import Machine, load_devices

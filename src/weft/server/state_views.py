@@ -5,8 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from weft.jobspec import dependencies
-from weft.jobspec.description import describe, jobs_per_gpu, share_of
+from weft.access.jobspec import dependencies
+from weft.access.jobspec.description import describe, jobs_per_gpu, share_of
+from weft.access.wire.views.base import build_view
+from weft.access.wire.views.jobs import JobDetailView, JobFields, JobView, ProgressView
+from weft.access.wire.views.nodes import BlockView, GpuView, NodeView
+from weft.access.wire.views.timestamps import iso
 from weft.model import WHOLE, JobId, Seconds, Task
 from weft.model.pool import is_of_pool
 from weft.model.slots import Renumber, format_slots, nodes_of
@@ -19,10 +23,6 @@ from weft.scheduling.core.state.state import State
 from weft.server.gpu_numbers import GpuNumbers
 from weft.server.inventory import GpuUsage, NodeConnection
 from weft.server.weaves.messages import weave_id
-from weft.wire.views.base import build_view
-from weft.wire.views.jobs import JobDetailView, JobFields, JobView, ProgressView
-from weft.wire.views.nodes import BlockView, GpuView, NodeView
-from weft.wire.views.timestamps import iso
 
 CODES: Final = {
     "blocked": "PD", "waiting": "PD", "held": "H", "starting": "R", "running": "R", "stopping": "CG", "done": "CD",

@@ -13,9 +13,9 @@ import sys
 import threading
 from pathlib import Path
 
-from weft.endpoints.addresses import Address
-from weft.endpoints.credentials import Credentials
-from weft.endpoints.private_files import read_private
+from weft.access.endpoints.addresses import Address
+from weft.access.endpoints.credentials import Credentials
+from weft.access.endpoints.private_files import read_private
 from weft.server.http.listener import TlsFiles
 from weft.web.process import WebPlan, run
 

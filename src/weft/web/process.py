@@ -13,11 +13,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from weft.client import Client
-from weft.endpoints.addresses import Address
-from weft.endpoints.credentials import Credentials, find_credentials
-from weft.endpoints.open_files import allow_open_files
-from weft.endpoints.paths import Paths
+from weft.access.client import Client
+from weft.access.endpoints.addresses import Address
+from weft.access.endpoints.credentials import Credentials, find_credentials
+from weft.access.endpoints.open_files import allow_open_files
+from weft.access.endpoints.paths import Paths
+from weft.access.wire.views.changes import ChangesView
 from weft.engines.background import TaskSet
 from weft.errors import WeftError
 from weft.server.auth.tokens import follow_tokens
@@ -32,7 +33,6 @@ from weft.web.live.follower import Follower
 from weft.web.live.job_table import JobTable
 from weft.web.live.latency import LatencyReader
 from weft.web.live.past import load_past
-from weft.wire.views.changes import ChangesView
 
 LATENCY_S: Final = 5.0
 SPARE_FILES: Final = 100

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from weft.client import Client
+from weft.access.client import Client
+from weft.access.wire.convert import pairs
+from weft.access.wire.messages import JobSpec
+from weft.access.wire.views.jobs import JobDetailView
 from weft.model.status import PENDING
-from weft.wire.convert import pairs
-from weft.wire.messages import JobSpec
-from weft.wire.views.jobs import JobDetailView
 from weft.workspace.launch import RUNNER, Launch
 from weft.workspace.tasks import RERUN_PARAM, Task
 

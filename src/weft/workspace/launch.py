@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from weft.access.wire.convert import variables
+from weft.access.wire.messages import JobSpec
 from weft.inputs.quantities import FORBIDDEN_IN_NAMES, MAX_NAME_CHARS
-from weft.wire.convert import variables
-from weft.wire.messages import JobSpec
 from weft.workspace.config import Config
 from weft.workspace.tasks import BACKEND_PARAM, HOME_PARAM, NAME_PARAM, RERUN_PARAM, Task, marker_of
 

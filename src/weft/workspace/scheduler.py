@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from weft.endpoints.paths import user_paths
+from weft.access.endpoints.paths import user_paths
 from weft.errors import Refused
 
 if TYPE_CHECKING:
-    from weft.client import Client
+    from weft.access.client import Client
     from weft.server.settings import Settings
     from weft.workspace.config import Config
 
@@ -21,7 +21,7 @@ def connect_with_gpus(config: Config) -> Client:
 
     If no GPUs are declared and there is no driver, declare the first `gpu_count`. If they were declared for a workspace
     with a smaller `gpu_count`, declare more; running jobs continue."""
-    from weft.client import Client
+    from weft.access.client import Client
     from weft.engines.process.gpu.this_machine import discover_this_machine
     from weft.server.settings import load
     from weft.workspace.locks import gpus_locked
@@ -57,7 +57,7 @@ def connect_with_gpus(config: Config) -> Client:
 
 def _end_scheduler(client: Client) -> None:
     """End the scheduler: the next one reads the new settings."""
-    from weft.client.local_scheduler import end_scheduler
+    from weft.access.client.local_scheduler import end_scheduler
 
     end_scheduler(client)
 
@@ -86,6 +86,6 @@ def connect_if_used() -> Client | None:
     start = here.has_state()
     if not start and not here.answers():
         return None
-    from weft.client.local_scheduler import find_scheduler
+    from weft.access.client.local_scheduler import find_scheduler
 
     return find_scheduler(here, start=start)

@@ -8,13 +8,13 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import ClassVar, Final, Literal
 
-from weft.client import Client
+from weft.access.client import Client
+from weft.access.wire.views.base import Answer, View, field, replace_fields
+from weft.access.wire.views.jobs import JobDetailView, ProgressView
+from weft.access.wire.views.nodes import GpuView
 from weft.engines.process.shim import run_files
 from weft.errors import InputError
 from weft.model.status import PENDING
-from weft.wire.views.base import Answer, View, field, replace_fields
-from weft.wire.views.jobs import JobDetailView, ProgressView
-from weft.wire.views.nodes import GpuView
 from weft.workspace.config import Config
 from weft.workspace.task.log_files import find_log_path, tasks_folder
 from weft.workspace.tasks import NAME_PARAM, RERUN_PARAM, all_tasks, marker_of

@@ -7,11 +7,7 @@ from math import inf, nan
 import pytest
 
 from support.agent_messages import spec
-from weft.agent.actions import Action, Confirmed, Disconnect, Joined, Lease, LeaveIn, Reconcile, Send, Stop
-from weft.agent.state_machine import Agent
-from weft.engines.process.events import RunExited, RunStarted
-from weft.engines.process.shim.process_id import Identity
-from weft.wire.messages import (
+from weft.access.wire.messages import (
     Confirm,
     GpuBlock,
     GpuMemory,
@@ -23,6 +19,10 @@ from weft.wire.messages import (
     StopRun,
     Welcome,
 )
+from weft.agent.actions import Action, Confirmed, Disconnect, Joined, Lease, LeaveIn, Reconcile, Send, Stop
+from weft.agent.state_machine import Agent
+from weft.engines.process.events import RunExited, RunStarted
+from weft.engines.process.shim.process_id import Identity
 
 NOBODY = Identity("boot", 1, 1)
 LEASE_S, HEARTBEAT_S = 60.0, 5.0

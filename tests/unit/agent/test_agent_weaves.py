@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from support.agent_messages import spec
+from weft.access.wire.messages import ReweaveRun, RunNews, SchedulerMessage, StageCounters, StartRun, Weave, Welcome
 from weft.agent.actions import Action, Reweave, Send
 from weft.agent.launch import weave_spec
 from weft.agent.state_machine import Agent
@@ -12,7 +13,6 @@ from weft.engines.process.events import RunExited, RunStarted
 from weft.engines.process.shim.process_id import Identity
 from weft.engines.process.weaves import WeaveSpec
 from weft.errors import InputError
-from weft.wire.messages import ReweaveRun, RunNews, SchedulerMessage, StageCounters, StartRun, Weave, Welcome
 
 NOBODY = Identity("boot", 1, 1)
 EPOCH = 7

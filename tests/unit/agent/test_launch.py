@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from weft.access.wire.messages import GangMember, StartRun, Variable
 from weft.agent.launch import merge_environment, to_launch_spec, working_directory
 from weft.engines.process import rendezvous
 from weft.engines.process.gpu.discovery import DeclaredGpus, discover
@@ -11,7 +12,6 @@ from weft.engines.process.gpu.nvml import NoDriver
 from weft.engines.process.launch_spec import GRACE_S, PREEMPT_GRACE_S, LaunchSpec
 from weft.engines.process.rendezvous import Gang, rendezvous_port
 from weft.errors import InputError
-from weft.wire.messages import GangMember, StartRun, Variable
 
 MACHINE = discover("n1", NoDriver("none"), DeclaredGpus((4, 6)))
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from weft.access.wire.messages import AgentMessage
 from weft.agent.progress import ProgressQueue
-from weft.wire.messages import AgentMessage
 
 RUN = ("1", 1)
 NO_JOBS = Path("/nonexistent")

@@ -11,7 +11,7 @@ avoid_openssl()
 from weft.cli import connection
 connection.load_grpc()
 import asyncio, sys
-import weft.agent.node, weft.agent.worker, weft.cli.commands.worker, weft.wire.convert
+import weft.agent.node, weft.agent.worker, weft.cli.commands.worker, weft.access.wire.convert
 from weft.agent.state_dir import agent_dir
 print(*sys.modules)
 """

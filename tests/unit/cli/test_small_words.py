@@ -9,12 +9,12 @@ from collections.abc import Callable
 
 import pytest
 
+from weft.access.wire.views.jobs import JobDetailView
+from weft.access.wire.views.nodes import BlockView, GpuView
 from weft.cli import main as cli
 from weft.cli import tables
 from weft.cli.commands import gpus, show
 from weft.cli.main import build_parser, main
-from weft.wire.views.jobs import JobDetailView
-from weft.wire.views.nodes import BlockView, GpuView
 
 
 @pytest.mark.parametrize(

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from weft.access.endpoints.addresses import Address
 from weft.agent.state_dir import AgentDir
 from weft.agent.worker_event import WorkerEvent
 from weft.cli.views.worker import StatusLines
-from weft.endpoints.addresses import Address
 from weft.engines.process.gpu.discovery import DeclaredGpus, discover
 from weft.engines.process.gpu.nvml import NoDriver
 

@@ -6,7 +6,7 @@ import socket
 
 import pytest
 
-from weft.endpoints.addresses import DEFAULT_PORT, Address, is_loopback, parse_address, resolve_local
+from weft.access.endpoints.addresses import DEFAULT_PORT, Address, is_loopback, parse_address, resolve_local
 from weft.errors import InputError
 
 

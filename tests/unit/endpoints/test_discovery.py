@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from weft.endpoints import addresses, discovery
-from weft.endpoints.addresses import Address
-from weft.endpoints.config import Setting, effective_setting, scheduler_address
-from weft.endpoints.credentials import Credentials, credentials_folder, find_credentials, save_credentials
-from weft.endpoints.paths import server_folder, user_paths
-from weft.endpoints.private_files import write_private
+from weft.access.endpoints import addresses, discovery
+from weft.access.endpoints.addresses import Address
+from weft.access.endpoints.config import Setting, effective_setting, scheduler_address
+from weft.access.endpoints.credentials import Credentials, credentials_folder, find_credentials, save_credentials
+from weft.access.endpoints.paths import server_folder, user_paths
+from weft.access.endpoints.private_files import write_private
 from weft.errors import InputError, NotPermitted, Unreachable, WeftError
 
 

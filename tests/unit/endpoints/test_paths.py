@@ -11,7 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from weft.endpoints.paths import Paths, _temporary_folder, absolute, server_folder, server_folder_name, user_paths
+from weft.access.endpoints.paths import (
+    Paths,
+    _temporary_folder,
+    absolute,
+    server_folder,
+    server_folder_name,
+    user_paths,
+)
 
 
 @pytest.fixture

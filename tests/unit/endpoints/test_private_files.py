@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from weft.endpoints.private_files import read_private, write_private
+from weft.access.endpoints.private_files import read_private, write_private
 from weft.errors import WeftError
 
 

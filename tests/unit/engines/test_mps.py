@@ -11,11 +11,11 @@ import pytest
 from support.builders import Rig
 from support.driver_programs import driver_programs
 from support.local_scheduler import until
+from weft.access.wire.messages import NodeSpec
 from weft.engines.process.gpu import mps
 from weft.model import Gpu, Job, Node, Share, Submitted
 from weft.server.nodes.registered_node import RegisteredNode
 from weft.server.nodes.run_messages import start_run
-from weft.wire.messages import NodeSpec
 
 
 @pytest.fixture

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from weft.access.endpoints.config import sharing_setting
 from weft.device import layout
 from weft.device.page import Page, this_owner
-from weft.endpoints.config import sharing_setting
 from weft.engines.process.gpu.sharing import GpuSharing
 from weft.engines.process.launch_spec import LaunchSpec
 from weft.engines.process.shim import run_files

@@ -6,6 +6,7 @@ import argparse
 
 import pytest
 
+from weft.access.jobspec.fields import spec_of
 from weft.cli import flags
 from weft.errors import InputError
 from weft.inputs.quantities import (
@@ -16,7 +17,6 @@ from weft.inputs.quantities import (
     parse_whole,
     parse_whole_or_none,
 )
-from weft.jobspec.fields import spec_of
 
 
 @pytest.mark.parametrize(("text", "found"), [("0", 0), (" 7 ", 7), ("-3", -3), ("007", 7), ("10", 10), ("-10", -10)])

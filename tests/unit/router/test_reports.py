@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import random
 
+from weft.access.wire import messages as m
 from weft.router.rules.dispatch import Dispatcher, ReplicaPlan
 from weft.router.scheduler_link import load_message, read_table
 from weft.router.service import ServiceLoad
-from weft.wire import messages as m
 
 
 def test_a_report_names_the_replicas_that_are_out_and_what_became_of_requests_of_each_version() -> None:

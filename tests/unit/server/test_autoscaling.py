@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from support.builders import Rig, grid
+from weft.access.wire.messages import LoadReport, ServiceLoad
 from weft.model import Deployed, Job, Ready, ScaleRule, Service, Share
 from weft.server.services.autoscaling import ROUTER_TIMEOUT_S, Autoscaling
-from weft.wire.messages import LoadReport, ServiceLoad
 
 
 def rig(least: int = 0, most: int = 8, throughput: float = 10.0) -> Rig:

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Mapping
 from pathlib import Path
 
-from weft.endpoints.paths import Paths
+from weft.access.endpoints.paths import Paths
 from weft.model import Exited, Gpu, Job, JobId, Node, NodeJoined, Start, Started, Submitted
 from weft.scheduling.core.state.job import JobState
 from weft.server.backends.base import BackendPorts, Host, Order

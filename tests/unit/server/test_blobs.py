@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from weft.endpoints.blob_folder import STALE_S
+from weft.access.endpoints.blob_folder import STALE_S
+from weft.access.wire.messages import BlobPart
 from weft.errors import Refused
 from weft.server.api import blobs as api
 from weft.server.api.blobs import Blobs
-from weft.wire.messages import BlobPart
 
 
 def test_what_no_job_needs_goes_once_it_is_old(tmp_path: Path) -> None:

@@ -6,8 +6,8 @@ import time
 
 import pytest
 
+from weft.access.jobspec.fields import Field
 from weft.errors import WeftError
-from weft.jobspec.fields import Field
 from weft.server.jobs.dependencies import sort_by_dependencies
 from weft.server.jobs.edit import _descriptor
 from weft.server.process.slices import at_once

@@ -5,6 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from support.builders import grid
+from weft.access.wire.views.changes import ChangesView
+from weft.access.wire.views.jobs import ProgressView
+from weft.access.wire.views.live_rows import LiveRows
+from weft.access.wire.views.services import ServiceView
+from weft.access.wire.views.weaves import WeaveView
 from weft.model import (
     Cancelled,
     Cordoned,
@@ -27,11 +32,6 @@ from weft.server.changes.rows import ChangeBuilder, Readings
 from weft.server.changes.tracker import MAX_EVENTS, ChangeTracker
 from weft.server.gpu_numbers import GpuNumbers
 from weft.server.inventory import GpuUsage, NodeConnection
-from weft.wire.views.changes import ChangesView
-from weft.wire.views.jobs import ProgressView
-from weft.wire.views.live_rows import LiveRows
-from weft.wire.views.services import ServiceView
-from weft.wire.views.weaves import WeaveView
 
 
 class Desk:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from support.builders import Rig
+from weft.access.wire.messages import ChangeRequest, JobSpec, SubmitRequest, Variable
 from weft.errors import InputError, NotPermitted
 from weft.model import Event, Gpu, Node, Purged, Submitted
 from weft.server.auth.identity import Caller
@@ -15,7 +16,6 @@ from weft.server.gpu_numbers import GpuNumbers
 from weft.server.jobs.admission import ClusterRules, SingleNodeRules
 from weft.server.jobs.builder import MAX_JOB_BYTES
 from weft.server.jobs.commands import JobCommands
-from weft.wire.messages import ChangeRequest, JobSpec, SubmitRequest, Variable
 
 ANN, BOB, ROOT = Caller("ann", "user"), Caller("bob", "user"), Caller("root", "admin")
 NODE = Node("here", (Gpu(), Gpu()), cpus=4)

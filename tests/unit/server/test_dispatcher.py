@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from weft.notify.delivery import MAX_AGE_S
-from weft.notify.outbox import Entry, Outbox, Position
+from weft.access.notify.delivery import MAX_AGE_S
+from weft.access.notify.outbox import Entry, Outbox, Position
 from weft.server.notifications import dispatcher
 from weft.server.notifications.dispatcher import Dispatcher
 from weft.server.notifications.sender import Result, Sender

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from support.builders import Rig, grid
+from weft.access.wire.messages import LoadReport, ServiceLoad, VersionLoad
 from weft.model import Deployed, Job, Ready, RolledBack, ScaleRule, Service, Undeployed, UpdateRule
 from weft.server.services.autoscaling import Autoscaling
 from weft.server.services.error_gate import GATE_S, MAX_ANSWERS, Answers, verdict
-from weft.wire.messages import LoadReport, ServiceLoad, VersionLoad
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from support.builders import Rig, grid
+from weft.access.wire.messages import JobSpec, SubmitRequest, Variable
 from weft.errors import InputError
 from weft.scheduling.core.state.teams import Teams
 from weft.server.auth.identity import Caller
@@ -15,7 +16,6 @@ from weft.server.gpu_numbers import GpuNumbers
 from weft.server.jobs.admission import ClusterRules
 from weft.server.jobs.builder import JobBuilder
 from weft.server.process.slices import at_once
-from weft.wire.messages import JobSpec, SubmitRequest, Variable
 
 KB = 1 << 10
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from support.agent_messages import Room, hello, news, spec
+from weft.access.wire.messages import AgentMessage, Goodbye
 from weft.model import Cordoned, Exited, NodeLost, Uncordoned
-from weft.wire.messages import AgentMessage, Goodbye
 
 LEAVING = "NodeLeaving"
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from support.builders import Rig, grid
+from weft.access.wire.messages import JobSpec, SubmitRequest, Variable
 from weft.errors import InputError
 from weft.model import Job, Share, Task
 from weft.model.node import CONTAINERS
@@ -17,7 +18,6 @@ from weft.server.gpu_numbers import GpuNumbers
 from weft.server.jobs.admission import ClusterRules, SingleNodeRules
 from weft.server.jobs.builder import JobBuilder
 from weft.server.process.slices import at_once
-from weft.wire.messages import JobSpec, SubmitRequest, Variable
 
 
 def builder(*, containers: bool = True) -> JobBuilder:

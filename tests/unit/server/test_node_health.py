@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from support.agent_messages import Room, hello, news, spec
+from weft.access.wire.messages import GpuReading, NodeStatus
 from weft.model import Cordoned
-from weft.wire.messages import GpuReading, NodeStatus
 
 UNHEALTHY = "NodeUnhealthy"
 

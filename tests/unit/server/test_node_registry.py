@@ -6,6 +6,17 @@ import pytest
 
 from support.agent_messages import HEARTBEAT_S, LEASE_S, MARGIN_S, Room, hello, news, spec
 from support.builders import Rig
+from weft.access.wire.messages import (
+    AgentMessage,
+    GpuBlock,
+    GpuMemory,
+    GpuNews,
+    GpuReading,
+    Heartbeat,
+    Hello,
+    NodeStatus,
+    Variable,
+)
 from weft.model import (
     Blocked,
     Cancelled,
@@ -25,17 +36,6 @@ from weft.model import (
 from weft.model.status import Reason
 from weft.server.nodes.outbox import Send
 from weft.server.nodes.registry import NodeRegistry
-from weft.wire.messages import (
-    AgentMessage,
-    GpuBlock,
-    GpuMemory,
-    GpuNews,
-    GpuReading,
-    Heartbeat,
-    Hello,
-    NodeStatus,
-    Variable,
-)
 
 
 @pytest.fixture

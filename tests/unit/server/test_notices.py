@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from support.builders import Rig, grid
+from weft.access.notify.outbox import Position
 from weft.errors import InputError
 from weft.model import Cancelled, Event, Exited, GroupLimited, Job, Submitted, Task
 from weft.model.slots import format_slots
-from weft.notify.outbox import Position
 from weft.server.jobs.groups import group_views, notify_group
 from weft.server.notifications.notices import Notice, Notices
 

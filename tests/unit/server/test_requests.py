@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 
-from weft.endpoints.paths import Paths
+from weft.access.endpoints.paths import Paths
+from weft.access.wire.messages import ChangeRequest, JobSpec, SubmitReply, SubmitRequest, Variable
 from weft.errors import InputError, NotPermitted, Refused
 from weft.model import GroupLimited, Job, Submitted, Task
 from weft.server.auth.identity import Caller
@@ -24,7 +25,6 @@ from weft.server.jobs.quotas import Quotas
 from weft.server.process.slices import at_once
 from weft.server.replay import create_scheduler, replay
 from weft.server.settings import Settings
-from weft.wire.messages import ChangeRequest, JobSpec, SubmitReply, SubmitRequest, Variable
 
 ANN = Caller("ann", "user")
 TASKS = 3000

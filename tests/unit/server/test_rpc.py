@@ -12,11 +12,11 @@ import grpc
 import grpc.aio
 import pytest
 
+from weft.access.wire.messages import BlobName, BlobPart
+from weft.access.wire.service import PREFIX
 from weft.errors import InputError
 from weft.server.rpc.errors import abort
 from weft.server.rpc.handlers import handler
-from weft.wire.messages import BlobName, BlobPart
-from weft.wire.service import PREFIX
 
 GARBAGE = b"\xff\xff\xff\xff"
 

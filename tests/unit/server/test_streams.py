@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 
+from weft.access.wire.messages import HeartbeatReply, SchedulerMessage
 from weft.server.auth.identity import Caller
 from weft.server.nodes import streams
 from weft.server.nodes.outbox import Close
 from weft.server.nodes.streams import Stream
-from weft.wire.messages import HeartbeatReply, SchedulerMessage
 
 ADA = Caller("ada", "worker", "n0")
 

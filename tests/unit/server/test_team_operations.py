@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from support.builders import Rig, grid
+from weft.access.teams.file import read_teams
 from weft.errors import InputError, NotPermitted, Refused, UnknownName
 from weft.model import Exited, Job, Task, Team, TeamRemoved, TeamSet
 from weft.server.admin.teams import events_of, team_views
 from weft.server.http.team_counters import TeamGpuSeconds
 from weft.server.jobs.admission import check_team
-from weft.teams.file import read_teams
 
 LAB = Team("lab", 4, members=("ann",))
 INNER = Team("lab/a", 2, 8, 2.0, ("bob",))

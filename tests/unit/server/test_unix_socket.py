@@ -21,16 +21,16 @@ from typing import Any
 import grpc
 import pytest
 
-from weft.client.local import LocalTransport
-from weft.endpoints.paths import Paths
+from weft.access.client.local import LocalTransport
+from weft.access.endpoints.paths import Paths
+from weft.access.wire import frames
+from weft.access.wire import messages as m
+from weft.access.wire.protocol import PROTOCOL
+from weft.access.wire.service import MAX_MESSAGE_BYTES, call
 from weft.errors import InputError, NotFound, Unreachable, WeftError
 from weft.server.api import unix_socket
 from weft.server.api.unix_socket import UnixSocketServer
 from weft.server.auth.identity import caller
-from weft.wire import frames
-from weft.wire import messages as m
-from weft.wire.protocol import PROTOCOL
-from weft.wire.service import MAX_MESSAGE_BYTES, call
 
 PATIENCE_S = 20.0
 QUERY = m.QueryRequest(what="queue")
@@ -189,7 +189,7 @@ import asyncio, pathlib, sys
 from weft.server.api.unix_socket import UnixSocketServer
 async def never(_): print("called", flush=True); await asyncio.sleep(60)
 async def forever(_):
-    from weft.wire import messages as m
+    from weft.access.wire import messages as m
     yield m.LogChunk(text=b"one")
     await never(_)
 async def serve():

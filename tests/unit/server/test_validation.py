@@ -7,8 +7,7 @@ from math import inf, nan
 import pytest
 
 from support.agent_messages import Room, hello, spec
-from weft.server.nodes.validation import find_problem
-from weft.wire.messages import (
+from weft.access.wire.messages import (
     AgentMessage,
     GpuBlock,
     GpuMemory,
@@ -21,6 +20,7 @@ from weft.wire.messages import (
     RunNews,
     Variable,
 )
+from weft.server.nodes.validation import find_problem
 
 
 def ended(**end: object) -> AgentMessage:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from support.builders import Rig, node, profile
+from weft.access.wire.messages import StageCounters
 from weft.model import (
     Event,
     Exited,
@@ -27,7 +28,6 @@ from weft.scheduling.weaving.pace import Pace
 from weft.server.weaves.messages import weave_id
 from weft.server.weaves.monitor import HANG_WINDOW_S, PROFILE_PERIOD_S, SILENT_S, WeaveMonitor
 from weft.server.weaves.views import weave_of_job, weave_views
-from weft.wire.messages import StageCounters
 
 SOLO = profile(0.05, 0.1, 0.05)
 """0.2 s per iteration."""

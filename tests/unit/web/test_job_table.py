@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from weft.access.wire.views.jobs import JobView
 from weft.web.live.job_table import MAX_PER_PAGE, SORT_COLUMNS, STATES, JobSearch, JobTable, number_of
-from weft.wire.views.jobs import JobView
 
 NAMES = ("train", "TRAIN-2", "100%", "a_b", "'; drop table jobs; --", "<script>", "", "x!y")
 STATUSES = ("waiting", "running", "done", "failed", "held")

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from weft.access.wire.views.changes import ChangesView
+from weft.access.wire.views.nodes import GpuView, NodeView
 from weft.web.live.board import Board
 from weft.web.live.job_table import JobTable
-from weft.wire.views.changes import ChangesView
-from weft.wire.views.nodes import GpuView, NodeView
 
 
 def test_a_lost_node_stays_and_one_that_left_goes() -> None:

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from weft.access.jobspec.workloads import command_for
 from weft.errors import InputError
-from weft.jobspec.workloads import command_for
 from weft_workloads.catalogue import ALIASES, MODELS
 from weft_workloads.commands import train
 from weft_workloads.settings import NAMES, read_settings, words_of

@@ -12,6 +12,8 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Final
 
+from weft.access.wire.messages import ReplicaStatus
+from weft.access.wire.runs import RunKey
 from weft.agent.replicas.health import ReplicaHealth
 from weft.engines.background import TaskSet
 from weft.engines.process.environment import LOOPBACK
@@ -20,8 +22,6 @@ from weft.engines.process.launch_spec import LaunchSpec
 from weft.engines.process.shim import run_files
 from weft.inputs.atomic import write_atomic
 from weft.model import Health, JobId
-from weft.wire.messages import ReplicaStatus
-from weft.wire.runs import RunKey
 
 PROBE_TIMEOUT_S: Final = 5.0
 MIN_PROBE_TIMEOUT_S: Final = 2.0

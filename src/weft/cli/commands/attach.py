@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Final
 from weft.cli import connection, flags, render
 
 if TYPE_CHECKING:
-    from weft.client import Client
-    from weft.wire.views.jobs import JobDetailView
+    from weft.access.client import Client
+    from weft.access.wire.views.jobs import JobDetailView
 
 EXAMPLE: Final = """examples:
   weft attach 7
@@ -46,7 +46,7 @@ def _command(client: Client, job: JobDetailView) -> list[str]:
     """Return the command that opens the job's session, or an empty list if the job has none or runs elsewhere."""
     from pathlib import Path
 
-    from weft.endpoints.paths import Paths
+    from weft.access.endpoints.paths import Paths
 
     if not isinstance(client.where, Paths):
         return []

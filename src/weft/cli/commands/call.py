@@ -12,7 +12,7 @@ from weft.cli import connection, flags, render
 from weft.cli.workload_units import latency
 
 if TYPE_CHECKING:
-    from weft.client.service_calls import Reply
+    from weft.access.client.service_calls import Reply
 
 EXAMPLE: Final = """examples:
   weft call chat /health
@@ -36,10 +36,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    from weft.access.client.service_calls import call_service
+    from weft.access.client.services import require_service, wait_for_url
+    from weft.access.endpoints.config import scheduler_address
     from weft.cli.request_flags import parse_headers, read_body
-    from weft.client.service_calls import call_service
-    from weft.client.services import require_service, wait_for_url
-    from weft.endpoints.config import scheduler_address
 
     headers = parse_headers(args.header)
     body = None if args.data is None else read_body(args.data, MAX_BODY_BYTES)

@@ -35,7 +35,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from weft.endpoints.config import KEYS, config_file, effective_setting, project_file
+    from weft.access.endpoints.config import KEYS, config_file, effective_setting, project_file
 
     found = {key: effective_setting(key) for key in KEYS}
     if args.json:

@@ -28,8 +28,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from weft.client.services import describe, wait_for_url, wait_until_ready
-    from weft.endpoints.config import scheduler_address
+    from weft.access.client.services import describe, wait_for_url, wait_until_ready
+    from weft.access.endpoints.config import scheduler_address
     from weft.inputs.files import read_text
 
     where = scheduler_address(args.scheduler)
@@ -40,7 +40,7 @@ def run(args: argparse.Namespace) -> int:
             wait_until_ready(client, found.service, args.timeout, found.version, _print_reason)
         url = found.url or ("" if args.dry_run else wait_for_url(client, found.service))
     if args.json:
-        from weft.wire.views.base import replace_fields
+        from weft.access.wire.views.base import replace_fields
 
         render.print_json(replace_fields(found, url=url))
         return 0

@@ -11,19 +11,19 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
+from weft.access.wire.views.base import extend_view, plain, replace_fields
+from weft.access.wire.views.steps import FAILED
 from weft.cli import connection, flags, render, tables
 from weft.errors import WeftError
 from weft.model.status import Reason
 from weft.version import __version__
-from weft.wire.views.base import extend_view, plain, replace_fields
-from weft.wire.views.steps import FAILED
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from weft.endpoints.paths import Paths
+    from weft.access.endpoints.paths import Paths
+    from weft.access.wire.views.doctor import DoctorView
     from weft.server.settings import Settings
-    from weft.wire.views.doctor import DoctorView
 
 EXAMPLE: Final = """example:
   weft doctor --json"""
@@ -36,12 +36,12 @@ configure = flags.add_common
 
 
 def run(args: argparse.Namespace) -> int:
-    from weft.endpoints.config import effective_setting
-    from weft.endpoints.paths import user_paths
+    from weft.access.endpoints.config import effective_setting
+    from weft.access.endpoints.paths import user_paths
+    from weft.access.wire.views.doctor import DoctorView
     from weft.history.journal.base import OK, UNFINISHED
     from weft.node.checks import check
     from weft.node.scheduler_side import clock_offset
-    from weft.wire.views.doctor import DoctorView
 
     here = user_paths()
     where = effective_setting("scheduler", args.scheduler)
@@ -94,7 +94,7 @@ def _free_mb(here: Paths) -> int | None:
 
 def _would_be(here: Paths, found: DoctorView, problems: list[str]) -> DoctorView:
     """Add the settings that a scheduler would have."""
-    from weft.endpoints.config import shared_folder
+    from weft.access.endpoints.config import shared_folder
     from weft.engines.process.gpu.ledger_folder import check_folder
     from weft.server.settings import load
 
@@ -112,10 +112,10 @@ def _would_be(here: Paths, found: DoctorView, problems: list[str]) -> DoctorView
 
 def _with_machine(found: DoctorView, settings: Settings) -> DoctorView:
     """Add the machine as a scheduler would find it."""
+    from weft.access.wire.views.doctor import DeviceView
     from weft.engines.process.gpu.nvml import NoDriver
     from weft.engines.process.gpu.this_machine import discover_this_machine
     from weft.server.admin.guarantees import ADVISORY, ENFORCED
-    from weft.wire.views.doctor import DeviceView
 
     machine, nvml = discover_this_machine(settings.gpus, settings.models, settings.memories)
     if not isinstance(nvml, NoDriver):
@@ -134,10 +134,10 @@ def _with_journal(here: Paths, found: DoctorView, problems: list[str]) -> Doctor
         problems += _unjournalled(here)
     if not here.has_journal():
         return found
+    from weft.access.wire.views.doctor import JournalView
     from weft.history.journal import store_at
     from weft.history.journal.base import OK, UNFINISHED
     from weft.history.journal.marker import backup_time
-    from weft.wire.views.doctor import JournalView
 
     store = store_at(here.journal_url)
     health = store.check()

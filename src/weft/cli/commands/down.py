@@ -23,7 +23,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from weft.endpoints.paths import user_paths
+    from weft.access.endpoints.paths import user_paths
 
     if not user_paths().answers():
         if args.json:
@@ -31,7 +31,7 @@ def run(args: argparse.Namespace) -> int:
         else:
             render.print_message("no scheduler is running")
         return 0
-    from weft.client.local_scheduler import end_scheduler
+    from weft.access.client.local_scheduler import end_scheduler
 
     with connection.connect(connection.LOCAL) as client:
         running = [job for job in client.queue().jobs if job.place]

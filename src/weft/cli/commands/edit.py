@@ -16,8 +16,8 @@ from weft.errors import InputError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from weft.wire.messages import ChangeReply, JobSpec
-    from weft.wire.views.jobs import JobDetailView
+    from weft.access.wire.messages import ChangeReply, JobSpec
+    from weft.access.wire.views.jobs import JobDetailView
 
 EXAMPLE: Final = """The editor is $VISUAL, $EDITOR or vi. Leave the file as it is to change nothing.
 The variables of the job are not shown, and stay; env: adds to them.
@@ -97,7 +97,7 @@ def _saved(path: str) -> str:
 
 
 def _spec(path: str) -> JobSpec:
-    from weft.jobspec.taskfile import read_tasks
+    from weft.access.jobspec.taskfile import read_tasks
 
     tasks = read_tasks(path)
     if len(tasks) != 1:

@@ -14,8 +14,8 @@ from weft.cli.submit import task_flags
 if TYPE_CHECKING:
     import subprocess
 
-    from weft.client import Client
-    from weft.wire.views.jobs import JobDetailView
+    from weft.access.client import Client
+    from weft.access.wire.views.jobs import JobDetailView
 
 EXAMPLE: Final = """examples:
   weft exec 7 -- nvidia-smi
@@ -34,7 +34,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from weft.endpoints.paths import Paths
+    from weft.access.endpoints.paths import Paths
     from weft.engines.process.shim.run_files import run_dir
     from weft.errors import InputError
 
@@ -67,10 +67,10 @@ def _run_on_node(client: Client, job: JobDetailView, command: list[str], node: s
     """Run the command on the node of a cluster, in a terminal if this process has one."""
     import os
 
+    from weft.access.client.terminals import Tunnel
+    from weft.access.wire.messages import TerminalPart
     from weft.cli.submit.terminal import STDIN, relay, terminal_type
-    from weft.client.terminals import Tunnel
     from weft.errors import WeftError
-    from weft.wire.messages import TerminalPart
 
     is_terminal = os.isatty(STDIN)
     terminal = terminal_type() if is_terminal else ""

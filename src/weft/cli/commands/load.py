@@ -17,7 +17,7 @@ from weft.errors import InputError
 if TYPE_CHECKING:
     from urllib.parse import SplitResult
 
-    from weft.endpoints.credentials import Credentials
+    from weft.access.endpoints.credentials import Credentials
     from weft.lab.load.figures import LoadFigures, Sent
     from weft.lab.load.sender import LoadPlan
 
@@ -171,8 +171,8 @@ def _access(args: argparse.Namespace, where: SplitResult) -> Credentials | None:
     """Return what the router of a cluster asks for, if SVC is one of its services."""
     if "://" in args.target or where.scheme != "https":
         return None
-    from weft.endpoints.config import scheduler_address
-    from weft.endpoints.credentials import find_credentials
+    from weft.access.endpoints.config import scheduler_address
+    from weft.access.endpoints.credentials import find_credentials
 
     scheduler = scheduler_address(None)
     return find_credentials(scheduler) if scheduler is not None else None

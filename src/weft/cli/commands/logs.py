@@ -10,14 +10,14 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
+from weft.access.jobspec.job_names import looks_like_reference
 from weft.cli import connection, flags, render
 from weft.cli.views import log_text
 from weft.errors import InputError, NotFound
-from weft.jobspec.job_names import looks_like_reference
 
 if TYPE_CHECKING:
-    from weft.client import Client
-    from weft.wire.views.jobs import JobView
+    from weft.access.client import Client
+    from weft.access.wire.views.jobs import JobView
 
 EXAMPLE: Final = """examples:
   weft logs 7

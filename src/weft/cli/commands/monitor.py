@@ -14,8 +14,8 @@ from weft.cli.views import monitor
 from weft.errors import NotFound, Unreachable
 
 if TYPE_CHECKING:
-    from weft.client import Client
-    from weft.wire.views.nodes import MonitorView
+    from weft.access.client import Client
+    from weft.access.wire.views.nodes import MonitorView
 
 EXAMPLE: Final = """examples:
   weft monitor

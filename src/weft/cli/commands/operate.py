@@ -6,11 +6,8 @@ import argparse
 from collections.abc import Callable
 from typing import Any, Final, Generic, TypeVar
 
-from weft.cli import connection, flags, render
-from weft.cli.text import plural
-from weft.errors import InputError
-from weft.wire.views.base import Answer
-from weft.wire.views.operations import (
+from weft.access.wire.views.base import Answer
+from weft.access.wire.views.operations import (
     CORDON,
     DRAIN,
     DUMP,
@@ -31,6 +28,9 @@ from weft.wire.views.operations import (
     SetView,
     ShutdownView,
 )
+from weft.cli import connection, flags, render
+from weft.cli.text import plural
+from weft.errors import InputError
 
 EXAMPLE: Final = """commands:
   pause, resume                    stop starting jobs; start jobs again

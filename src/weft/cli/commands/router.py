@@ -15,8 +15,8 @@ from weft.errors import InputError
 if TYPE_CHECKING:
     import ssl
 
-    from weft.client import Client
-    from weft.endpoints.addresses import Address
+    from weft.access.client import Client
+    from weft.access.endpoints.addresses import Address
     from weft.router.process import RouterPlan
     from weft.router.settings import Guard, RouterSettings
 
@@ -121,7 +121,7 @@ def _supervised_plan(
     import socket
     from pathlib import Path
 
-    from weft.endpoints.addresses import Address
+    from weft.access.endpoints.addresses import Address
     from weft.router.handover import SOCKET_NAME, end_without_folder, offer_socket
     from weft.router.process import RouterPlan
     from weft.router.scheduler_link import SchedulerLink
@@ -146,14 +146,14 @@ def _public_address(where: Address, tls: ssl.SSLContext | None) -> str:
     """Return the address by which clients reach the router."""
     import platform
 
-    from weft.endpoints.addresses import Address
+    from weft.access.endpoints.addresses import Address
 
     host = platform.node() if where.host in ("0.0.0.0", "::") else where.host
     return f"{'https://' if tls is not None else ''}{Address(host, where.port)}"
 
 
 def _address(text: str) -> Address:
-    from weft.endpoints.addresses import Address, parse_address
+    from weft.access.endpoints.addresses import Address, parse_address
 
     host, colon, port = text.rpartition(":")
     if colon and port == "0":  # a free port
@@ -183,7 +183,7 @@ def _protection(where: Address, server_port: int) -> tuple[ssl.SSLContext | None
         return None, None
     import ssl
 
-    from weft.endpoints.paths import server_folder
+    from weft.access.endpoints.paths import server_folder
     from weft.router.access import TokenGuard
     from weft.server.auth import tls
     from weft.server.auth.rate_limit import FailureLimiter
@@ -207,7 +207,7 @@ def _protection(where: Address, server_port: int) -> tuple[ssl.SSLContext | None
 
 
 def _print_address(where: Address, port: int, tls: ssl.SSLContext | None) -> None:
-    from weft.endpoints.addresses import Address
+    from weft.access.endpoints.addresses import Address
 
     with suppress(OSError):  # the reader of a pipe has ended; the router has not
         print(f"  listens  {'http' if tls is None else 'https'}://{Address(where.host, port)}", flush=True)

@@ -12,8 +12,8 @@ from weft.cli.submit import task_flags
 from weft.cli.views.change_report import describe_end
 
 if TYPE_CHECKING:
-    from weft.client import Client
-    from weft.wire.views.jobs import JobDetailView
+    from weft.access.client import Client
+    from weft.access.wire.views.jobs import JobDetailView
 
 EXAMPLE: Final = """examples:
   weft run --gpus 1 -- python train.py
@@ -34,9 +34,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    from weft.access.client import exit_code
     from weft.cli.submit import submission
     from weft.cli.submit.standard_input import read_standard_input
-    from weft.client import exit_code
     from weft.errors import InputError
 
     args.command = task_flags.strip_dashes(args.command)

@@ -21,7 +21,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from weft.wire.messages import ServiceChange
+    from weft.access.wire.messages import ServiceChange
 
     least, most = parse_bounds(args.replicas)
     request = ServiceChange(service=args.service, verb="scale", min_replicas=least, max_replicas=most)

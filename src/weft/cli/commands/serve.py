@@ -14,8 +14,8 @@ from weft.cli import connection, flags, render, sigterm
 from weft.errors import InputError, Refused, Unreachable, WeftError
 
 if TYPE_CHECKING:
-    from weft.client import Client
-    from weft.wire.views.services import ServiceView
+    from weft.access.client import Client
+    from weft.access.wire.views.services import ServiceView
 
 EXAMPLE: Final = """examples:
   weft serve -- python serve.py
@@ -45,8 +45,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from weft.client.services import describe, find_service, wait_for_url
-    from weft.endpoints.config import scheduler_address
+    from weft.access.client.services import describe, find_service, wait_for_url
+    from weft.access.endpoints.config import scheduler_address
 
     description = _description(args)
     name = description["service"]
@@ -87,7 +87,7 @@ def _name_of(command: list[str]) -> str:
     """Return a name for the service: that of the script, or else that of the program."""
     from pathlib import PurePath
 
-    from weft.jobspec.job_names import default_name
+    from weft.access.jobspec.job_names import default_name
 
     words = command if len(command) > 1 else command[0].split()
     script = next((word for word in words if word.endswith(".py")), words[0] if words else "")
@@ -114,8 +114,8 @@ def _follow(client: Client, name: str) -> int:
 
 def _look(client: Client, name: str) -> ServiceView | None:
     """Return the service, or None if it is gone. Start a scheduler that died, but not one that was stopped."""
-    from weft.client.services import find_service
-    from weft.endpoints.paths import Paths
+    from weft.access.client.services import find_service
+    from weft.access.endpoints.paths import Paths
 
     here = client.where
     if isinstance(here, Paths) and not here.answers() and not here.has_died():
@@ -131,8 +131,8 @@ def _state(service: ServiceView) -> str:
 
 
 def _end(client: Client, name: str) -> int:
-    from weft.client.services import find_service
-    from weft.wire.messages import ServiceChange
+    from weft.access.client.services import find_service
+    from weft.access.wire.messages import ServiceChange
 
     client.change_service(ServiceChange(service=name, verb="undeploy"))
     with suppress(OSError):  # the terminal may be closed

@@ -17,7 +17,7 @@ from weft.cli.text import plural
 from weft.errors import InputError
 
 if TYPE_CHECKING:
-    from weft.endpoints.addresses import Address
+    from weft.access.endpoints.addresses import Address
     from weft.server.cluster_main import Plan, ServerStatus
     from weft.server.plan import PageAt
     from weft.server.settings import Settings
@@ -135,7 +135,7 @@ def run(args: argparse.Namespace) -> int:
 
         allocator.use_c_library()
     connection.load_grpc()
-    from weft.endpoints.paths import server_folder
+    from weft.access.endpoints.paths import server_folder
     from weft.server import cluster_main
     from weft.server.settings import changed
 
@@ -161,7 +161,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _router(args: argparse.Namespace) -> Address | None:
     """Return where the router of services listens; None: none is started."""
-    from weft.endpoints.addresses import Address, parse_address
+    from weft.access.endpoints.addresses import Address, parse_address
 
     if args.router == "off":
         return None
@@ -200,7 +200,7 @@ def _flags(args: argparse.Namespace) -> dict[str, object]:
 
 
 def _peers(args: argparse.Namespace) -> tuple[Address, ...]:
-    from weft.endpoints.addresses import parse_address
+    from weft.access.endpoints.addresses import parse_address
     from weft.history.journal import is_postgres
 
     if args.leader_lease is not None and not 1.0 <= args.leader_lease <= MAX_LEADER_LEASE_S:
@@ -243,7 +243,7 @@ def _print_next_steps(plan: Plan, opened: ServerStatus) -> None:
 
 
 def _lines(plan: Plan, opened: ServerStatus) -> list[tuple[str, str]]:
-    from weft.endpoints.addresses import Address, is_loopback
+    from weft.access.endpoints.addresses import Address, is_loopback
     from weft.history.journal.postgres.session import public_url
 
     if opened.leader:

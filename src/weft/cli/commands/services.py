@@ -12,8 +12,8 @@ from weft.errors import InputError, UnknownName
 from weft.text import format_time
 
 if TYPE_CHECKING:
-    from weft.client import Client
-    from weft.wire.views.services import RevisionView, ServiceView
+    from weft.access.client import Client
+    from weft.access.wire.views.services import RevisionView, ServiceView
 
 EXAMPLE: Final = """examples:
   weft services
@@ -41,7 +41,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from weft.wire.views.services import ServicesView
+    from weft.access.wire.views.services import ServicesView
 
     if args.history and not args.service:
         raise InputError("--history needs the name of a service", hint="weft services lists their names")

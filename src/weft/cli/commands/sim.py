@@ -78,7 +78,7 @@ def run(args: argparse.Namespace) -> int:
         return simulate_present(args)
     if args.at is not None and args.explain is None:
         raise InputError("--at needs --explain JOB", hint="see weft sim --help")
-    from weft.endpoints.config import effective_setting
+    from weft.access.endpoints.config import effective_setting
 
     args.policy = effective_setting("policy", args.policy).value or DEFAULT_POLICY
     if args.watch is not None:
@@ -202,7 +202,7 @@ def _explain(args: argparse.Namespace, work: LoadedWorkload) -> int:
     outcome = simulate(work.setting(args.policy), until=at)
     found = explain(outcome.scheduler, args.explain, at=at)
     if args.json:
-        from weft.wire.views.explain import ahead_of, reasons_of, unblock_of
+        from weft.access.wire.views.explain import ahead_of, reasons_of, unblock_of
 
         render.print_json({
             **workload_flags.json_head(args, work), "policy": args.policy, "at_s": at, "job": found.job, "at": found.at,

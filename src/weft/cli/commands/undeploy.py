@@ -19,7 +19,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from weft.wire.messages import ServiceChange
+    from weft.access.wire.messages import ServiceChange
 
     with connection.connect(args.scheduler) as client:
         found = client.change_service(ServiceChange(service=args.service, verb="undeploy", now=args.now))

@@ -15,7 +15,7 @@ from weft.cli.text import plural
 from weft.errors import InputError
 
 if TYPE_CHECKING:
-    from weft.endpoints.paths import Paths
+    from weft.access.endpoints.paths import Paths
     from weft.server.settings import Settings
 
 EXAMPLE: Final = """With a driver, Weft finds the GPUs. Declare them if there is no driver, or to use only some.
@@ -63,7 +63,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from weft.endpoints.paths import user_paths
+    from weft.access.endpoints.paths import user_paths
     from weft.server.settings import Settings, changed, load, save
 
     here = user_paths()
@@ -81,7 +81,7 @@ def run(args: argparse.Namespace) -> int:
     again = here.answers() and new != old
     save(here.state, new)
     if again:
-        from weft.client.local_scheduler import end_scheduler
+        from weft.access.client.local_scheduler import end_scheduler
 
         with connection.connect_or_start(connection.LOCAL) as client:
             end_scheduler(client)
@@ -102,7 +102,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _prepare_shared(settings: Settings) -> None:
     """Check the folder of the ledger, also one that an earlier command, the environment or the config file names."""
-    from weft.endpoints.config import shared_folder
+    from weft.access.endpoints.config import shared_folder
     from weft.engines.process.gpu.ledger_folder import OPEN_TO_ALL, prepare_folder
 
     folder = shared_folder(settings.shared)
@@ -168,7 +168,7 @@ def _check(settings: Settings) -> None:
 
 
 def _shared(text: str) -> str:
-    from weft.endpoints.config import OFF
+    from weft.access.endpoints.config import OFF
 
     if not text or not text.isprintable():
         raise InputError(f"--shared: {text[:80]!r} is not a folder", hint="for example /var/lib/weft-gpus, or off")

@@ -23,8 +23,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from weft.client import exit_code
-    from weft.wire.views.jobs import JobsView
+    from weft.access.client import exit_code
+    from weft.access.wire.views.jobs import JobsView
 
     with connection.connect(args.scheduler) as client:
         client.note = render.print_message

@@ -15,7 +15,7 @@ from weft.errors import InputError, WeftError
 if TYPE_CHECKING:
     import socket
 
-    from weft.endpoints.paths import Paths
+    from weft.access.endpoints.paths import Paths
 
 EXAMPLE: Final = """examples:
   weft web
@@ -42,7 +42,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     import secrets
 
-    from weft.endpoints.paths import Paths
+    from weft.access.endpoints.paths import Paths
     from weft.web.process import WebPlan
     from weft.web.process import run as serve
 
@@ -94,7 +94,7 @@ def _print_link(link: str) -> None:
 def _write_record(paths: Paths, port: int, key: str) -> None:
     import json
 
-    from weft.endpoints.private_files import write_private
+    from weft.access.endpoints.private_files import write_private
 
     write_private(paths.state / RECORD, json.dumps({"port": port, "key": key}).encode())
 
@@ -102,7 +102,7 @@ def _write_record(paths: Paths, port: int, key: str) -> None:
 def _read_record(paths: Paths) -> tuple[int, str]:
     import json
 
-    from weft.endpoints.private_files import read_private
+    from weft.access.endpoints.private_files import read_private
 
     try:
         found = json.loads(read_private(paths.state / RECORD))

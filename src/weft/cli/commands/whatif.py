@@ -38,9 +38,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     if not (args.policy or args.add_node or args.cancel or args.priority):
         raise InputError("nothing changes", hint="give --policy, --add-node, --cancel or --priority")
-    from weft.client.forecasts import what_if
-    from weft.wire.convert import variables
-    from weft.wire.messages import WhatIfRequest
+    from weft.access.client.forecasts import what_if
+    from weft.access.wire.convert import variables
+    from weft.access.wire.messages import WhatIfRequest
 
     request = WhatIfRequest(
         policy=args.policy, add_nodes=[gpus for nodes in args.add_node for gpus in nodes], cancel=args.cancel,

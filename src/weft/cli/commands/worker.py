@@ -22,11 +22,11 @@ from weft.cli.views.worker import StatusLines
 from weft.errors import InputError
 
 if TYPE_CHECKING:
+    from weft.access.endpoints.addresses import Address
     from weft.agent.connection import Dial
     from weft.agent.state_dir import AgentDir
     from weft.agent.worker import Worker
     from weft.agent.worker_event import WorkerEvent
-    from weft.endpoints.addresses import Address
     from weft.engines.process.gpu.discovery import Machine
     from weft.engines.process.gpu.nvml import NoDriver, Nvml
 
@@ -126,12 +126,12 @@ def _work(args: argparse.Namespace, notify: Callable[[AgentDir, WorkerEvent], No
     connection.load_grpc()
     import asyncio
 
+    from weft.access.endpoints import config
+    from weft.access.endpoints.addresses import Address
+    from weft.access.wire.convert import node_spec
     from weft.agent.node import describe_machine
     from weft.agent.worker import LEAVE_GRACE_S, create_worker
-    from weft.endpoints import config
-    from weft.endpoints.addresses import Address
     from weft.model.node import CONTAINERS
-    from weft.wire.convert import node_spec
 
     scheduler = config.scheduler_address(args.scheduler) or Address("localhost")
     host, port = _advertised_address(args.addr, scheduler)
@@ -247,8 +247,8 @@ def _dial(scheduler: Address) -> Dial:
     """Return a function that connects. It reads the credentials each time, as they may have been renewed."""
     import grpc.aio
 
+    from weft.access.endpoints import credentials
     from weft.agent.connection import SchedulerChannel, ServerCycle
-    from weft.endpoints import credentials
 
     def dial(server: Address) -> SchedulerChannel:
         found = credentials.find_credentials(scheduler, "worker")

@@ -9,28 +9,28 @@ from collections.abc import Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple
 
+from weft.access.endpoints.config import Setting, job_defaults, scheduler_address
+from weft.access.jobspec.environment import capture
+from weft.access.jobspec.fields import BY_KEY, spec_of
+from weft.access.jobspec.job_names import default_name
+from weft.access.jobspec.readers import Given
+from weft.access.jobspec.sbatch import Script, read_script, unmet_needs
+from weft.access.jobspec.this_machine import check_outputs
+from weft.access.jobspec.workloads import DEMO_S, add_command, demo
+from weft.access.wire.convert import get, put
+from weft.access.wire.messages import JobSpec, SubmitRequest
+from weft.access.wire.views.base import View
 from weft.cli import render
 from weft.cli.submit.task_flags import flag_name, given_flags
 from weft.cli.text import plural
-from weft.endpoints.config import Setting, job_defaults, scheduler_address
 from weft.errors import InputError
 from weft.inputs.quantities import parse_array
-from weft.jobspec.environment import capture
-from weft.jobspec.fields import BY_KEY, spec_of
-from weft.jobspec.job_names import default_name
-from weft.jobspec.readers import Given
-from weft.jobspec.sbatch import Script, read_script, unmet_needs
-from weft.jobspec.this_machine import check_outputs
-from weft.jobspec.workloads import DEMO_S, add_command, demo
-from weft.wire.convert import get, put
-from weft.wire.messages import JobSpec, SubmitRequest
-from weft.wire.views.base import View
 
 if TYPE_CHECKING:
-    from weft.client import Client
-    from weft.endpoints.addresses import Address
-    from weft.jobspec.source import Snapshot
-    from weft.jobspec.taskfile import Written
+    from weft.access.client import Client
+    from weft.access.endpoints.addresses import Address
+    from weft.access.jobspec.source import Snapshot
+    from weft.access.jobspec.taskfile import Written
 
 MAX_NAMES: Final = 5
 
@@ -121,7 +121,7 @@ def _add_defaults(specs: Sequence[JobSpec], defaults: Mapping[str, Setting]) -> 
 
 
 def _snapshots(request: SubmitRequest, args: argparse.Namespace, where: Address | None) -> list[Snapshot]:
-    from weft.jobspec.source import take_snapshots
+    from weft.access.jobspec.source import take_snapshots
 
     if where is None:
         raise InputError(
@@ -195,7 +195,7 @@ def _report_script(script: Script, flags: Mapping[str, Given]) -> None:
 
 
 def _read_tasks(path: str, flags: Mapping[str, Given], command: list[str]) -> list[Written]:
-    from weft.jobspec.taskfile import link_dependencies, read_tasks
+    from weft.access.jobspec.taskfile import link_dependencies, read_tasks
 
     tasks = read_tasks(path)
     if command and len(tasks) > 1:
@@ -283,7 +283,7 @@ def advise(client: Client, specs: Sequence[JobSpec], ids: Sequence[str]) -> list
     """Return notes about the submitted jobs that may miss their deadlines. Of an array, its last task counts."""
     if not ids or not any(spec.HasField("deadline_at") for spec in specs):
         return []
-    from weft.client.forecasts import deadline_notes  # few jobs have a deadline
+    from weft.access.client.forecasts import deadline_notes  # few jobs have a deadline
 
     now = time.time()  # the scheduler has a note already about deadlines that have passed
     views = [

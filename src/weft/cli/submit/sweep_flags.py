@@ -10,7 +10,7 @@ from weft.cli import flags
 from weft.errors import InputError
 
 if TYPE_CHECKING:
-    from weft.sweeps.parameters import Row
+    from weft.access.sweeps.parameters import Row
 
 T = TypeVar("T")
 DEFAULT_SEED: Final = 0
@@ -48,8 +48,8 @@ def add_early_stopping(parser: argparse.ArgumentParser) -> None:
 
 def rows_of(args: argparse.Namespace) -> list[Row]:
     """Return the parameters of each trial. Errors name the flag."""
-    from weft.sweeps import parameters
-    from weft.sweeps.parameter_files import read_parameters
+    from weft.access.sweeps import parameters
+    from weft.access.sweeps.parameter_files import read_parameters
 
     forms: list[Sequence[Row]] = []
     if args.from_file:
@@ -70,7 +70,7 @@ def rows_of(args: argparse.Namespace) -> list[Row]:
 
 
 def _draws(args: argparse.Namespace) -> list[Row]:
-    from weft.sweeps.parameters import MAX_TRIALS, draw, paired, parse_assignment
+    from weft.access.sweeps.parameters import MAX_TRIALS, draw, paired, parse_assignment
 
     if args.trials is None:
         raise InputError("--random without --trials", hint="say how many trials to draw, such as --trials 20")
@@ -86,7 +86,7 @@ def _draws(args: argparse.Namespace) -> list[Row]:
 
 
 def _values(text: str) -> tuple[str, list[str]]:
-    from weft.sweeps.parameters import parse_assignment, parse_values
+    from weft.access.sweeps.parameters import parse_assignment, parse_values
 
     name, values = parse_assignment(text)
     return name, parse_values(values)
@@ -111,8 +111,8 @@ def rule_of(args: argparse.Namespace) -> str:
             hint = "add --stop asha or --stop halving"
             raise InputError(f"--{given[0].replace('_', '-')} without --stop", hint=hint)
         return ""
-    from weft.sweeps.early_stop import DEFAULT_FACTOR, DEFAULT_FIRST, Rule, parse_rule
-    from weft.sweeps.results import USUAL_METRIC
+    from weft.access.sweeps.early_stop import DEFAULT_FACTOR, DEFAULT_FIRST, Rule, parse_rule
+    from weft.access.sweeps.results import USUAL_METRIC
 
     metric, goal = args.stop_by or USUAL_METRIC, "max" if args.max else "min"
     rule = Rule(args.stop, metric, goal, args.stop_first or DEFAULT_FIRST, args.stop_factor or DEFAULT_FACTOR)

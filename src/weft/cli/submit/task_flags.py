@@ -7,8 +7,8 @@ import os
 from collections.abc import Container
 from typing import Final
 
-from weft.jobspec.fields import BY_KEY, FIELDS, Field, Flag
-from weft.jobspec.readers import Given
+from weft.access.jobspec.fields import BY_KEY, FIELDS, Field, Flag
+from weft.access.jobspec.readers import Given
 
 EXTRA_FLAGS: Final[dict[str, tuple[str, Flag]]] = {
     "after": (
@@ -49,8 +49,8 @@ def _add(parser: argparse.ArgumentParser, key: str, flag: Flag, *, hidden: bool 
 
 def given_flags(args: argparse.Namespace) -> dict[str, Given]:
     """Return the values of the flags by key of a task."""
-    from weft.jobspec.environment import resolve_variables
-    from weft.jobspec.sbatch import gres
+    from weft.access.jobspec.environment import resolve_variables
+    from weft.access.jobspec.sbatch import gres
 
     given = {field.key: value for field in FIELDS if (value := _flag_value(field, args)) is not None}
     if args.gpus is not None and ":" in args.gpus:

@@ -13,14 +13,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from typing import TYPE_CHECKING, Any, Final
 
-from weft.client.terminals import Tunnel, connect_here
-from weft.endpoints.paths import Paths
+from weft.access.client.terminals import Tunnel, connect_here
+from weft.access.endpoints.paths import Paths
+from weft.access.wire.messages import TerminalPart
 from weft.engines.process.shim import terminal as run_terminal
 from weft.errors import InputError, NotFound, WeftError
-from weft.wire.messages import TerminalPart
 
 if TYPE_CHECKING:
-    from weft.client import Client
+    from weft.access.client import Client
 
 STDIN: Final = 0
 STDOUT: Final = 1

@@ -7,15 +7,15 @@ import sys
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Final, TypeVar
 
+from weft.access.wire.convert import pairs
 from weft.cli import connection, render
 from weft.cli.text import escape_controls, plural
-from weft.wire.convert import pairs
 
 if TYPE_CHECKING:
-    from weft.wire.messages import ChangeReply
-    from weft.wire.views.base import Answer
-    from weft.wire.views.jobs import JobView
-    from weft.wire.views.operations import Operation
+    from weft.access.wire.messages import ChangeReply
+    from weft.access.wire.views.base import Answer
+    from weft.access.wire.views.jobs import JobView
+    from weft.access.wire.views.operations import Operation
 
 V = TypeVar("V", bound="Answer")
 REFUSED: Final = 6

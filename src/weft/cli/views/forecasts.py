@@ -11,7 +11,7 @@ from weft.cli.text import plural
 from weft.cli.views.figures import duration
 
 if TYPE_CHECKING:
-    from weft.wire.views.forecasts import JobEffectView, WaitsView, WhatIfView
+    from weft.access.wire.views.forecasts import JobEffectView, WaitsView, WhatIfView
 
 
 def print_what_if(found: WhatIfView, color: str) -> None:

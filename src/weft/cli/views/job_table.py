@@ -12,7 +12,7 @@ from weft.errors import UnknownName
 from weft.model.groups import group_label
 
 if TYPE_CHECKING:
-    from weft.wire.views.jobs import JobView, ProgressView
+    from weft.access.wire.views.jobs import JobView, ProgressView
 
 COLOURS: Final = {
     "R": "green", "CG": "green", "PD": "yellow", "H": "yellow", "CD": "blue", "F": "red", "TO": "red", "OOM": "red",
@@ -80,7 +80,7 @@ def format_tasks(counts: Mapping[str, int]) -> str:
 
 def arrange_as_tree(rows: Sequence[JobView]) -> list[JobView]:
     """Return the rows with each job below the first job that it depends on, its name indented."""
-    from weft.wire.views.base import replace_fields
+    from weft.access.wire.views.base import replace_fields
 
     known = {row.id for row in rows}
     below: dict[str, list[JobView]] = {}

@@ -10,8 +10,8 @@ from weft.cli.tables import Cell, Column
 from weft.cli.text import plural
 
 if TYPE_CHECKING:
-    from weft.client import Client
-    from weft.wire.views.services import ServiceView
+    from weft.access.client import Client
+    from weft.access.wire.views.services import ServiceView
 
 REPLICA_COLUMNS: Final = (
     Column("REPLICA", max_width=30), Column("STATUS"), Column("VERSION", right=True), Column("GPUS", max_width=30),

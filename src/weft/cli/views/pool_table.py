@@ -11,7 +11,7 @@ from weft.cli.text import format_time
 from weft.cli.views import figures
 
 if TYPE_CHECKING:
-    from weft.wire.views.pools import AllocationView, PoolView
+    from weft.access.wire.views.pools import AllocationView, PoolView
 
 COLUMNS: Final = (
     Column("POOL", max_width=30), Column("PROVIDER"), Column("STATE"), Column("NODES", right=True),

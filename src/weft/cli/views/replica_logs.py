@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Final
 from weft.errors import WeftError
 
 if TYPE_CHECKING:
-    from weft.client import Client
-    from weft.wire.views.services import ServiceView
+    from weft.access.client import Client
+    from weft.access.wire.views.services import ServiceView
 
 POLL_S: Final = 1.0
 MAX_PIECES: Final = 1000

@@ -11,9 +11,9 @@ from weft.cli import render
 from weft.cli.text import escape_controls, plural
 
 if TYPE_CHECKING:
+    from weft.access.endpoints.addresses import Address
     from weft.agent.state_dir import AgentDir
     from weft.agent.worker_event import WorkerEvent
-    from weft.endpoints.addresses import Address
     from weft.engines.process.gpu.discovery import Machine
 
 

@@ -12,11 +12,11 @@ import time
 from contextlib import suppress
 from typing import Final
 
+from weft.access.client import Client
+from weft.access.endpoints.paths import user_paths
 from weft.cli import render, tables
 from weft.cli.text import escape_controls
 from weft.cli.views import workspace_table
-from weft.client import Client
-from weft.endpoints.paths import user_paths
 from weft.errors import Refused, Unreachable, WeftError
 from weft.workspace.config import Config
 from weft.workspace.locks import tasks_locked, try_lock

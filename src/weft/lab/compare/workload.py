@@ -145,7 +145,7 @@ def load_workload(
 def _read_teams(workload: Workload) -> Sequence[Team]:
     if not workload.teams:
         return ()
-    from weft.teams.file import read_teams
+    from weft.access.teams.file import read_teams
 
     return read_teams(workload.teams)
 

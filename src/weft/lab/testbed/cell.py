@@ -9,8 +9,8 @@ from datetime import UTC, datetime
 from tempfile import TemporaryDirectory
 from typing import Any, Final
 
-from weft.client import Client
-from weft.client.trace_player import TracePlayer, check_fits
+from weft.access.client import Client
+from weft.access.client.trace_player import TracePlayer, check_fits
 from weft.errors import WeftError
 from weft.lab.testbed import measures
 from weft.lab.testbed.clusters import LOOPBACK, Running, Site, end_leftovers, read_journal

@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from weft.access.endpoints.addresses import Address, parse_address
+from weft.access.endpoints.paths import server_folder
 from weft.bringup import record, teardown
 from weft.bringup.loopback import bring_up
 from weft.bringup.record import Record
-from weft.endpoints.addresses import Address, parse_address
-from weft.endpoints.paths import server_folder
 from weft.history.journal import JsonlJournal, open_journal
 from weft.inputs.atomic import write_atomic
 from weft.lab.testbed.emulated_jobs import live_policy

@@ -8,7 +8,7 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from weft.client.quiet_grpc import load_grpc
+from weft.access.client.quiet_grpc import load_grpc
 from weft.errors import WeftError
 from weft.lab.testbed.cell import run_cell
 from weft.lab.testbed.clusters import LOOPBACK, Site

@@ -5,15 +5,15 @@ from __future__ import annotations
 import sys
 from typing import Final
 
-from weft.client.trace_player import Program
+from weft.access.client.trace_player import Program
+from weft.access.wire.convert import stage_profile
+from weft.access.wire.messages import JobSpec
 from weft.lab.testbed.device_servers import VARIABLE, device_options
 from weft.lab.testbed.matrix import Cell, weaves, with_order
 from weft.lab.testbed.scaling import scale_policy, scale_profile
 from weft.scheduling.weaving.pace import FACTORS
 from weft.sim.traces.trace import TraceJob
 from weft.train.emulated import program, woven
-from weft.wire.convert import stage_profile
-from weft.wire.messages import JobSpec
 
 PORTABLE: Final = 'exec "${WEFT_PYTHON:-python3}" -m "$0" "$@"'
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from weft.client import Client
+from weft.access.client import Client
 from weft.errors import NotFound, WeftError
 
 TAIL_LINES: Final = 20

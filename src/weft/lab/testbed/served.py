@@ -10,9 +10,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from weft.client import Client
-from weft.endpoints.addresses import Address
-from weft.endpoints.paths import make_private, server_folder
+from weft.access.client import Client
+from weft.access.endpoints.addresses import Address
+from weft.access.endpoints.paths import make_private, server_folder
 from weft.errors import Unreachable, WeftError
 
 POLL_S: Final = 0.5

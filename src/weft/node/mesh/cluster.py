@@ -10,17 +10,17 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Final
 
-from weft.client import Client
+from weft.access.client import Client
+from weft.access.jobspec.fields import spec_of
+from weft.access.wire.messages import SubmitRequest
+from weft.access.wire.views.base import Answer, View, view_of
+from weft.access.wire.views.nodes import NodeView
+from weft.access.wire.views.steps import FAILED, OK, SKIPPED, WARNING, StepView
 from weft.engines.process.rendezvous import DEFAULT_PORTS, PORTS_PER_NODE
 from weft.errors import InputError, UnknownName, WeftError
-from weft.jobspec.fields import spec_of
 from weft.node.checks import check_clock
 from weft.node.mesh.link import Member
 from weft.node.mesh.probe import MARK, VARIABLE
-from weft.wire.messages import SubmitRequest
-from weft.wire.views.base import Answer, View, view_of
-from weft.wire.views.nodes import NodeView
-from weft.wire.views.steps import FAILED, OK, SKIPPED, WARNING, StepView
 
 ALL: Final = "all"
 MAX_NODES: Final = 64

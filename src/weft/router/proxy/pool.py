@@ -6,7 +6,7 @@ import asyncio
 import os
 from typing import TYPE_CHECKING, Final
 
-from weft.endpoints.addresses import Address
+from weft.access.endpoints.addresses import Address
 from weft.router.proxy.replica import ReplicaConnection
 from weft.router.rules.retry import IDEMPOTENT
 from weft.router.settings import FRESH_S, IDLE_REPLICA_S

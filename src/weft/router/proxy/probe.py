@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Final
 
-from weft.endpoints.addresses import Address
+from weft.access.endpoints.addresses import Address
 
 PROBE_TIMEOUT_S: Final = 5.0
 

@@ -6,21 +6,21 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
+from weft.access.jobspec.fields import spec_of
+from weft.access.jobspec.readers import Given
+from weft.access.jobspec.workloads import SERVERS, command_for
+from weft.access.services.description import KEYS, LIVE_KEYS, MAX_COUNT, MAX_REPLICAS, read_service
+from weft.access.wire.messages import DeployRequest, ServiceChange, SubmitRequest
+from weft.access.wire.views.services import DeployedView
 from weft.errors import InputError, NotPermitted, Refused, UnknownName
 from weft.inputs.quantities import parse_share
 from weft.inputs.yaml import YamlMapping, parse_yaml
-from weft.jobspec.fields import spec_of
-from weft.jobspec.readers import Given
-from weft.jobspec.workloads import SERVERS, command_for
 from weft.model import Deployed, Event, Job, ScaleRule, Seconds, Service, Share, Undeployed
 from weft.model.status import ENDED
 from weft.scheduling.core.state.services import ServiceState
 from weft.server.auth.identity import Caller
 from weft.server.controller import Controller
 from weft.server.process.slices import at_once
-from weft.services.description import KEYS, LIVE_KEYS, MAX_COUNT, MAX_REPLICAS, read_service
-from weft.wire.messages import DeployRequest, ServiceChange, SubmitRequest
-from weft.wire.views.services import DeployedView
 
 MAX_DESCRIPTION_CHARS: Final = 65_536
 TRIAL_SUFFIX: Final = "-trial"

@@ -11,6 +11,23 @@ from contextlib import suppress
 from importlib.metadata import version
 from typing import Final, NamedTuple
 
+from weft.access.wire.views.base import Answer, replace_fields
+from weft.access.wire.views.doctor import JobCountsView, JournalView, SchedulerView
+from weft.access.wire.views.groups import GroupSettingsView
+from weft.access.wire.views.notify import NotifyTestView, TargetsView
+from weft.access.wire.views.operations import (
+    DrainedView,
+    DumpView,
+    IntervalView,
+    PassView,
+    PausedView,
+    PolicyView,
+    SetView,
+    ShutdownView,
+)
+from weft.access.wire.views.pools import PoolAnswer, PoolScriptView
+from weft.access.wire.views.profiles import StoredProfileView
+from weft.access.wire.views.teams import TeamsChangedView
 from weft.errors import InputError, UnknownName
 from weft.history.journal import store_at
 from weft.history.journal.marker import backup_time
@@ -26,23 +43,6 @@ from weft.server.controller import Controller
 from weft.server.jobs import groups
 from weft.server.pause_reasons import CLOSING, POLICY_FAILED, RECOVERING
 from weft.server.pools.views import pool_problems
-from weft.wire.views.base import Answer, replace_fields
-from weft.wire.views.doctor import JobCountsView, JournalView, SchedulerView
-from weft.wire.views.groups import GroupSettingsView
-from weft.wire.views.notify import NotifyTestView, TargetsView
-from weft.wire.views.operations import (
-    DrainedView,
-    DumpView,
-    IntervalView,
-    PassView,
-    PausedView,
-    PolicyView,
-    SetView,
-    ShutdownView,
-)
-from weft.wire.views.pools import PoolAnswer, PoolScriptView
-from weft.wire.views.profiles import StoredProfileView
-from weft.wire.views.teams import TeamsChangedView
 
 MAX_OPTION_CHARS: Final = 4096
 CHECK_S: Final = 2.0

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
+from weft.access.wire.views.profiles import ProfileView, StoredProfileView
+from weft.access.wire.views.timestamps import iso
 from weft.errors import InputError, NotPermitted, Refused
 from weft.model import Event, Seconds
 from weft.model.profiles import key_of, problem_of_profile
@@ -15,8 +17,6 @@ from weft.server.auth.identity import Caller, check_owner
 from weft.server.controller import Controller
 from weft.server.jobs.job_refs import resolve_one
 from weft.server.weaves.profiles import measured_profile, profiled
-from weft.wire.views.profiles import ProfileView, StoredProfileView
-from weft.wire.views.timestamps import iso
 
 MAX_KEY_CHARS: Final = 200
 NO_TIMES: Final = (

@@ -5,6 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict
 
+from weft.access.wire.convert import variables
+from weft.access.wire.messages import ChangeRequest
+from weft.access.wire.views.operations import ClosedView, DumpView, IntervalView, PolicyView, RefusalView, SetView
+from weft.access.wire.views.timestamps import iso
 from weft.errors import InputError
 from weft.model import Event
 from weft.scheduling.core.reasons import WaitReasons
@@ -18,10 +22,6 @@ from weft.server.state_views import (
     job_detail,
     node_views,
 )
-from weft.wire.convert import variables
-from weft.wire.messages import ChangeRequest
-from weft.wire.views.operations import ClosedView, DumpView, IntervalView, PolicyView, RefusalView, SetView
-from weft.wire.views.timestamps import iso
 
 
 async def policy(controller: Controller, options: Mapping[str, str]) -> PolicyView:

@@ -13,13 +13,13 @@ from typing import Any, BinaryIO, Final
 
 import grpc
 
-from weft.endpoints.blob_folder import STALE_S, prune_blobs
-from weft.endpoints.paths import make_private
+from weft.access.endpoints.blob_folder import STALE_S, prune_blobs
+from weft.access.endpoints.paths import make_private
+from weft.access.wire import messages as m
 from weft.errors import InputError, NotFound, Refused, WeftError
 from weft.history.journal.postgres.blobs import BlobTable
 from weft.server.rpc.errors import abort
 from weft.server.rpc.handlers import handler
-from weft.wire import messages as m
 
 MAX_BLOB_BYTES: Final = 1 << 30
 MAX_TOTAL_BYTES: Final = 64 << 30

@@ -8,6 +8,12 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Any, Final
 
+from weft.access.wire import messages as m
+from weft.access.wire.views.base import encode
+from weft.access.wire.views.changes import ChangesView
+from weft.access.wire.views.jobs import ProgressView
+from weft.access.wire.views.services import ServiceView
+from weft.access.wire.views.weaves import WeaveView
 from weft.engines.background import TaskSet
 from weft.errors import Refused
 from weft.model import Decision, Event, JobId, NodeId, Seconds
@@ -23,12 +29,6 @@ from weft.server.process.cpu_shares import pause_payer
 from weft.server.process.slices import own_turn
 from weft.server.rpc.cut_off import cut_off
 from weft.server.weaves.views import weave_views
-from weft.wire import messages as m
-from weft.wire.views.base import encode
-from weft.wire.views.changes import ChangesView
-from weft.wire.views.jobs import ProgressView
-from weft.wire.views.services import ServiceView
-from weft.wire.views.weaves import WeaveView
 
 PERIOD_S: Final = 0.5
 SLOW_PERIODS: Final = 4

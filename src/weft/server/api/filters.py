@@ -7,12 +7,12 @@ from collections.abc import Iterable
 from fnmatch import translate
 from typing import Final
 
+from weft.access.wire.messages import QueryRequest
 from weft.errors import InputError, UnknownName
 from weft.model.groups import names_group
 from weft.model.status import ENDED
 from weft.scheduling.core.state.job import JobState
 from weft.server.state_views import CODES, code
-from weft.wire.messages import QueryRequest
 
 MAX_PATTERN_CHARS: Final = 300
 SLURM_WORDS: Final = {

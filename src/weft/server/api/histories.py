@@ -9,9 +9,9 @@ from collections.abc import AsyncIterator
 from contextlib import suppress
 from typing import Final
 
+from weft.access.wire import messages as m
 from weft.errors import WeftError
 from weft.history.journal import for_process
-from weft.wire import messages as m
 
 MAX_READERS: Final = 2
 """Processes that read the journal at once; more callers wait."""

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
+from weft.access.wire.messages import LogChunk, LogsRequest
 from weft.engines.process.launch_spec import LOG_CAP_BYTES
 from weft.engines.process.output.logs import RUNS_KEPT, LogPart
 from weft.errors import NotFound
@@ -16,7 +17,6 @@ from weft.scheduling.core.state.job import JobState
 from weft.server.auth.identity import Caller, check_owner
 from weft.server.controller import Controller
 from weft.server.jobs.job_refs import resolve_one
-from weft.wire.messages import LogChunk, LogsRequest
 
 POLL_S: Final = 0.2
 MEBI: Final = 1 << 20

@@ -8,6 +8,19 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Final, TypedDict
 
+from weft.access.wire.messages import QueryRequest
+from weft.access.wire.views.base import extend_view, replace_fields
+from weft.access.wire.views.explain import ExplainView, ReasonView, ahead_of, reasons_of, unblock_of
+from weft.access.wire.views.groups import GroupsView
+from weft.access.wire.views.jobs import HistoryView, JobDetailView, JobsView, JobView, QueryAnswer, QueueView
+from weft.access.wire.views.nodes import GpusView, NodesView
+from weft.access.wire.views.pools import PoolsView
+from weft.access.wire.views.profiles import ProfilesView
+from weft.access.wire.views.services import ServicesView
+from weft.access.wire.views.sweeps import SweepsView
+from weft.access.wire.views.teams import TeamsView
+from weft.access.wire.views.timestamps import iso
+from weft.access.wire.views.weaves import WeavesView
 from weft.engines.process.shim.run_files import LOG, run_dir
 from weft.errors import UnknownName
 from weft.model import JobId, NodeId
@@ -41,19 +54,6 @@ from weft.server.state_views import (
     whereabouts,
 )
 from weft.server.weaves.views import weave_of_job, weave_views
-from weft.wire.messages import QueryRequest
-from weft.wire.views.base import extend_view, replace_fields
-from weft.wire.views.explain import ExplainView, ReasonView, ahead_of, reasons_of, unblock_of
-from weft.wire.views.groups import GroupsView
-from weft.wire.views.jobs import HistoryView, JobDetailView, JobsView, JobView, QueryAnswer, QueueView
-from weft.wire.views.nodes import GpusView, NodesView
-from weft.wire.views.pools import PoolsView
-from weft.wire.views.profiles import ProfilesView
-from weft.wire.views.services import ServicesView
-from weft.wire.views.sweeps import SweepsView
-from weft.wire.views.teams import TeamsView
-from weft.wire.views.timestamps import iso
-from weft.wire.views.weaves import WeavesView
 
 DEFAULT_LIMIT: Final = 200
 MAX_LIMIT: Final = 10_000

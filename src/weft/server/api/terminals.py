@@ -14,6 +14,7 @@ from typing import Any, Final
 
 import grpc
 
+from weft.access.wire import messages as m
 from weft.errors import InputError, NotFound, Refused, WeftError
 from weft.model import NodeId
 from weft.model.slots import nodes_of
@@ -23,7 +24,6 @@ from weft.server.controller import Controller
 from weft.server.jobs.job_refs import resolve_one
 from weft.server.rpc.errors import abort
 from weft.server.rpc.handlers import handler
-from weft.wire import messages as m
 
 AGENT_TIMEOUT_S: Final = 60.0
 """Time within which an agent must open its stream."""

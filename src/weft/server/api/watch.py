@@ -10,6 +10,7 @@ from dataclasses import replace
 from itertools import islice
 from typing import Final
 
+from weft.access.wire import messages as m
 from weft.errors import JournalError, Refused
 from weft.history.journal import Journal
 from weft.history.journal.codec import encode_line
@@ -17,7 +18,6 @@ from weft.model import Edited, Fact, JobSnapshot, Submitted
 from weft.server.auth.identity import Caller
 from weft.server.process.cpu_shares import pause_payer
 from weft.server.rpc.cut_off import cut_off
-from weft.wire import messages as m
 
 FACTS_PER_PAGE: Final = 32
 """Facts read ahead for each watcher. They may be large, and a watcher may never read them."""

@@ -15,9 +15,13 @@ from typing import Any, Final, TypeVar
 import grpc
 import grpc.aio
 
-from weft.endpoints.addresses import is_loopback
-from weft.endpoints.open_files import allow_open_files
-from weft.endpoints.private_files import write_private
+from weft.access.endpoints.addresses import is_loopback
+from weft.access.endpoints.open_files import allow_open_files
+from weft.access.endpoints.private_files import write_private
+from weft.access.wire import messages as m
+from weft.access.wire.convert import pairs
+from weft.access.wire.service import PREFIX, SERVER, SERVICES
+from weft.access.wire.views.base import encode
 from weft.engines.background import TaskSet
 from weft.errors import InputError, NotAuthenticated, NotPermitted, WeftError
 from weft.server.auth import tls
@@ -30,10 +34,6 @@ from weft.server.rpc.cut_off import cut_off
 from weft.server.rpc.errors import abort
 from weft.server.rpc.handlers import handler
 from weft.server.rpc.protocol_version import check_protocol
-from weft.wire import messages as m
-from weft.wire.convert import pairs
-from weft.wire.service import PREFIX, SERVER, SERVICES
-from weft.wire.views.base import encode
 
 SERVER_OPTIONS: Final = (
     *SERVER,

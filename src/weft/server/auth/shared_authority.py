@@ -6,7 +6,7 @@ import secrets
 from pathlib import Path
 from typing import Final
 
-from weft.endpoints.private_files import read_private, write_private
+from weft.access.endpoints.private_files import read_private, write_private
 from weft.errors import InputError
 from weft.history.journal.postgres import schema
 from weft.history.journal.postgres.session import Session

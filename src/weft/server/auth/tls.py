@@ -8,8 +8,8 @@ from typing import Final
 
 import grpc
 
-from weft.endpoints.private_files import read_private
-from weft.endpoints.tls import fingerprint
+from weft.access.endpoints.private_files import read_private
+from weft.access.endpoints.tls import fingerprint
 
 FOLDER: Final = "tls"
 

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, Protocol
 
-from weft.endpoints.paths import make_private
+from weft.access.endpoints.paths import make_private
 from weft.errors import WeftError
 from weft.history.journal.postgres import schema
 from weft.history.journal.postgres.session import Session

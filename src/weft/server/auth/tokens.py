@@ -17,7 +17,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from weft.endpoints.private_files import read_private, write_private
+from weft.access.endpoints.private_files import read_private, write_private
 from weft.errors import InputError, NotFound, NotPermitted, WeftError
 from weft.server.auth.identity import ROLES, Caller, Role
 from weft.server.auth.token_tables import PostgresTokenTable, Row, SqliteTokenTable, TokenTable

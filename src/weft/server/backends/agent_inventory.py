@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
+from weft.access.wire.views.doctor import DeviceView, MembersView
 from weft.inputs.atomic import write_atomic
 from weft.model import NodeId
 from weft.model.pool import is_of_pool
@@ -19,7 +20,6 @@ from weft.server.inventory import BackendSummary, GpuUsage, NodeConnection, with
 from weft.server.nodes.registered_node import RegisteredNode
 from weft.server.nodes.registry import NodeRegistry
 from weft.server.pause_reasons import DISK_FLOOR, FILE_LIMIT
-from weft.wire.views.doctor import DeviceView, MembersView
 
 FILE: Final = "numbers.json"
 LOW_DISK_MB: Final = 512

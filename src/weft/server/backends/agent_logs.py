@@ -6,6 +6,8 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable
 
+from weft.access.wire import messages as m
+from weft.access.wire.runs import MAX_JOBS_PER_MESSAGE
 from weft.engines.process.launch_spec import is_valid_job_id
 from weft.engines.process.output.logs import MISSING, RUNS_KEPT, LogPart
 from weft.errors import InputError
@@ -17,8 +19,6 @@ from weft.server.nodes.log_requests import LogRequests
 from weft.server.nodes.log_tails import LogTails
 from weft.server.nodes.registry import NodeRegistry
 from weft.server.nodes.streams import Streams
-from weft.wire import messages as m
-from weft.wire.runs import MAX_JOBS_PER_MESSAGE
 
 log = logging.getLogger(__name__)
 

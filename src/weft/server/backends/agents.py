@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
+from weft.access.wire import messages as m
+from weft.access.wire.runs import MAX_JOBS_PER_MESSAGE
 from weft.engines.background import TaskSet
 from weft.engines.process import lease
 from weft.history.journal.postgres.blobs import BlobTable
@@ -35,8 +37,6 @@ from weft.server.nodes.streams import Streams
 from weft.server.pause_reasons import CLOSING
 from weft.server.settings import Settings
 from weft.version import VERSION
-from weft.wire import messages as m
-from weft.wire.runs import MAX_JOBS_PER_MESSAGE
 
 TICK_S: Final = 1.0
 HEARTBEAT_S: Final = 5.0

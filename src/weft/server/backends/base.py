@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterable, Mapping, Set
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from weft.endpoints.paths import Paths
+from weft.access.endpoints.paths import Paths
+from weft.access.wire.messages import SchedulerMessage
 from weft.engines.process.output.logs import MISSING, LogPart
 from weft.history.journal.postgres.blobs import BlobTable
 from weft.model import Continued, Decision, JobId, NodeId, Suspended, Unwoven
@@ -26,7 +27,6 @@ from weft.server.settings import Settings
 from weft.server.shared_files import FolderOnly, SharedFiles
 from weft.server.weaves.messages import DEFAULT_ORDER
 from weft.server.weaves.monitor import WeaveMonitor
-from weft.wire.messages import SchedulerMessage
 
 if TYPE_CHECKING:  # the server of one machine does not load gRPC
     import grpc

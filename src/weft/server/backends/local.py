@@ -7,10 +7,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
+from weft.access.endpoints.config import sharing_setting
+from weft.access.wire.views.doctor import DeviceView
 from weft.agent.launch import to_launch_spec
 from weft.agent.replicas.prober import ReplicaReport
 from weft.agent.runtime import NodeRuntime, NodeSetup, with_gpus_in_use
-from weft.endpoints.config import sharing_setting
 from weft.engines.process.environment import LOOPBACK
 from weft.engines.process.events import Report, RunStarted
 from weft.engines.process.exit_rules import exit_event
@@ -54,7 +55,6 @@ from weft.server.pause_reasons import CLOSING
 from weft.server.restore import to_record
 from weft.server.services.replicas import replica_events
 from weft.server.settings import Settings
-from weft.wire.views.doctor import DeviceView
 
 MAX_TAIL_BYTES: Final = 8192
 LATE_S: Final = 1.0

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
+from weft.access.wire.views.changes import EventView
+from weft.access.wire.views.timestamps import iso
 from weft.model import (
     AdminAction,
     AllocationEnded,
@@ -43,8 +45,6 @@ from weft.model import (
 )
 from weft.model.slots import format_slots
 from weft.server.gpu_numbers import GpuNumbers
-from weft.wire.views.changes import EventView
-from weft.wire.views.timestamps import iso
 
 MAX_TEXT_CHARS: Final = 200
 

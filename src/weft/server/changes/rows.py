@@ -10,6 +10,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Final, Protocol, TypeVar
 
+from weft.access.wire.views.base import encode
+from weft.access.wire.views.changes import ChangesView, CountsView
+from weft.access.wire.views.jobs import JobView, ProgressView
+from weft.access.wire.views.nodes import GpuView, NodeView
+from weft.access.wire.views.services import ServiceView
+from weft.access.wire.views.weaves import WeaveView
 from weft.model import JobId, NodeId, Seconds
 from weft.model.status import ENDED
 from weft.scheduling.core.reasons import WaitReasons
@@ -20,12 +26,6 @@ from weft.server.changes.tracker import Changed
 from weft.server.gpu_numbers import GpuNumbers
 from weft.server.inventory import GpuUsage, NodeConnection
 from weft.server.state_views import GpuRows, brief_reason, first_in_line, job_view, node_views
-from weft.wire.views.base import encode
-from weft.wire.views.changes import ChangesView, CountsView
-from weft.wire.views.jobs import JobView, ProgressView
-from weft.wire.views.nodes import GpuView, NodeView
-from weft.wire.views.services import ServiceView
-from weft.wire.views.weaves import WeaveView
 
 PAGE_ROWS: Final = 100
 MAX_FIRST_JOBS: Final = 20_000

@@ -6,10 +6,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
+from weft.access.wire.views.changes import EventView
 from weft.model import Fact, JobId, NodeId
 from weft.server.changes.descriptions import describe
 from weft.server.gpu_numbers import GpuNumbers
-from weft.wire.views.changes import EventView
 
 MAX_EVENTS: Final = 100
 """Events between two messages. A burst of submissions has thousands, which no person could read."""

@@ -16,7 +16,7 @@ import uvicorn
 from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from weft.endpoints.addresses import is_loopback
+from weft.access.endpoints.addresses import is_loopback
 from weft.errors import InputError, WeftError
 from weft.server.auth import tls
 

@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 from typing import Final
 
-from weft.endpoints.addresses import Address
+from weft.access.endpoints.addresses import Address
 from weft.server.plan import PageAt
 
 CHECK_S: Final = 2.0

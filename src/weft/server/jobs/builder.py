@@ -8,11 +8,13 @@ from dataclasses import replace
 from itertools import chain
 from typing import Any, Final
 
+from weft.access.jobspec import dependencies
+from weft.access.jobspec.fields import Field
+from weft.access.jobspec.job_names import default_name
+from weft.access.wire.convert import Pairs, pairs
+from weft.access.wire.messages import JobSpec, SubmitRequest
 from weft.errors import InputError, NotFound
 from weft.inputs.quantities import parse_array, parse_whole_or_none
-from weft.jobspec import dependencies
-from weft.jobspec.fields import Field
-from weft.jobspec.job_names import default_name
 from weft.model import Job, JobId, Task
 from weft.scheduling.core.admission import problem_of
 from weft.scheduling.core.state.teams import Teams
@@ -23,8 +25,6 @@ from weft.server.jobs.dependencies import sort_by_dependencies
 from weft.server.jobs.edit import JobEditor, values_of
 from weft.server.jobs.exec_limits import check_env, check_startable
 from weft.server.process.slices import Steps, free
-from weft.wire.convert import Pairs, pairs
-from weft.wire.messages import JobSpec, SubmitRequest
 
 MAX_JOBS: Final = 100_000
 """In one request, counting array tasks."""

@@ -9,10 +9,12 @@ from functools import partial
 from itertools import repeat
 from typing import Any, Final
 
+from weft.access.jobspec.dependencies import CONDITIONS, SINGLETON
+from weft.access.jobspec.fields import settings_of
+from weft.access.wire.convert import pairs
+from weft.access.wire.messages import ChangeReply, ChangeRequest, SubmitReply, SubmitRequest, Variable
 from weft.errors import InputError, Refused, UnknownName
 from weft.inputs.quantities import MAX_ARRAY_TASKS, parse_whole_or_none
-from weft.jobspec.dependencies import CONDITIONS, SINGLETON
-from weft.jobspec.fields import settings_of
 from weft.model import (
     BatchLimited,
     Cancelled,
@@ -41,8 +43,6 @@ from weft.server.jobs.job_refs import JobRefs, resolve_to_change
 from weft.server.jobs.notes import submit_notes
 from weft.server.jobs.quotas import Quotas
 from weft.server.process.slices import Steps, at_once
-from weft.wire.convert import pairs
-from weft.wire.messages import ChangeReply, ChangeRequest, SubmitReply, SubmitRequest, Variable
 
 _HOLD_HINT: Final = "; weft hold keeps a waiting job from starting"
 LIMIT: Final = "limit"

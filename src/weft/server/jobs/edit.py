@@ -6,16 +6,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
+from weft.access.jobspec.fields import FIELDS, Field
+from weft.access.jobspec.job_names import looks_like_reference
+from weft.access.wire.convert import converter, get
+from weft.access.wire.messages import JobSpec
 from weft.errors import InputError, WeftError
 from weft.inputs.quantities import check_name, parse_share
-from weft.jobspec.fields import FIELDS, Field
-from weft.jobspec.job_names import looks_like_reference
 from weft.model import WHOLE, Job, JobId, NodeId, PerRank, Share, Slots, Task, Where
 from weft.model.groups import WORKSPACE
 from weft.model.node import CONTAINERS
 from weft.server.jobs.admission import AdmissionRules
-from weft.wire.convert import converter, get
-from weft.wire.messages import JobSpec
 
 DEFAULT_MEMORY_MB: Final = 4096
 PLACES: Final = frozenset({"gpu_ids", "gpu_choice", "gpu_model", "node", "labels"})

@@ -12,8 +12,8 @@ from functools import cached_property
 from itertools import chain, groupby
 from typing import Final
 
+from weft.access.jobspec.job_names import LAST, RANGE
 from weft.errors import InputError, NotFound
-from weft.jobspec.job_names import LAST, RANGE
 from weft.model import JobId
 from weft.model.groups import group_label
 from weft.model.status import ENDED

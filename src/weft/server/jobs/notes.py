@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
+from weft.access.wire.messages import SubmitRequest
 from weft.model import Seconds
 from weft.scheduling.core.deadlines import deadline_note, expected_end
 from weft.scheduling.core.reasons import infeasibility
@@ -12,7 +13,6 @@ from weft.scheduling.core.scheduler import Scheduler
 from weft.scheduling.core.state.job import JobState
 from weft.server.jobs.batch import Batch
 from weft.server.process.slices import Steps
-from weft.wire.messages import SubmitRequest
 
 MAX_NOTES: Final = 10
 """The most notes in the answer to one request."""

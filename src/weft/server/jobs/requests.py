@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Final
 from weakref import WeakValueDictionary
 
+from weft.access.wire.messages import ChangeReply, ChangeRequest, SubmitReply, SubmitRequest
 from weft.engines.background import TaskSet
 from weft.errors import InputError, JournalError, Refused
 from weft.inputs.atomic import write_atomic
@@ -29,7 +30,6 @@ from weft.server.loop import RETRY_S, Loop
 from weft.server.process.cpu_shares import metered, pause_payer, payer
 from weft.server.process.slices import Steps, free, in_slices
 from weft.server.shared_files import SharedFiles
-from weft.wire.messages import ChangeReply, ChangeRequest, SubmitReply, SubmitRequest
 
 REWRITES: Final = frozenset({"edit", "set", "restart", "restart-in-place"})
 """The verbs that journal each job in full."""

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 
+from weft.access.sweeps.early_stop import Rule, Trial, Verdict, judge_halving, parse_rule
+from weft.access.sweeps.rungs import Rungs
 from weft.model import (
     Cancelled,
     Decision,
@@ -29,8 +31,6 @@ from weft.model.status import ENDED, Reason
 from weft.scheduling.core.state.job import JobState
 from weft.scheduling.core.state.state import State
 from weft.server.jobs.progress_report import Report
-from weft.sweeps.early_stop import Rule, Trial, Verdict, judge_halving, parse_rule
-from weft.sweeps.rungs import Rungs
 
 SweepKey = tuple[str, str]
 """The user and the name of a sweep: sweeps of two users may have one name."""

@@ -14,10 +14,10 @@ import time
 from pathlib import Path
 from typing import Final
 
+from weft.access.notify.outbox import MESSAGES, POSITION
 from weft.errors import Deposed, JournalError
 from weft.history.journal.postgres.files import PAGE_FILES, FileTable, StoredFile
 from weft.inputs.atomic import write_atomic
-from weft.notify.outbox import MESSAGES, POSITION
 
 FLUSH_S: Final = 0.2
 """The longest time from a change to its copy, unless the database is slow."""

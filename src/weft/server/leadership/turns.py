@@ -14,9 +14,9 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final
 
-from weft.endpoints.addresses import Address
-from weft.endpoints.paths import Paths
-from weft.endpoints.private_files import write_private
+from weft.access.endpoints.addresses import Address
+from weft.access.endpoints.paths import Paths
+from weft.access.endpoints.private_files import write_private
 from weft.engines.background import TaskSet
 from weft.errors import JournalDamaged, NotLeading, WeftError
 from weft.history.journal import store_at

@@ -13,6 +13,8 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Final
 
+from weft.access.wire.convert import pairs
+from weft.access.wire.messages import RunRecord
 from weft.engines.process.launch_spec import is_valid_job_id
 from weft.errors import WeftError
 from weft.model import Decision, Event, Job, JobId, NodeId, Resumed, Seconds, Start, Submitted
@@ -25,8 +27,6 @@ from weft.server.nodes.gangs import parts_of
 from weft.server.pause_reasons import RECOVERING
 from weft.server.restore import read_record, recovered_job
 from weft.text import plural
-from weft.wire.convert import pairs
-from weft.wire.messages import RunRecord
 
 RECOVERY_S: Final = 30.0
 """The seconds after the start of the server in which workers connect again and describe their runs."""

@@ -10,6 +10,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from weft.access.wire.runs import TORN
 from weft.engines.process.events import RunExited
 from weft.engines.process.exit_rules import FIRST_DELAY_S, MAX_DELAY_S, exit_event, outcome
 from weft.engines.process.rendezvous import detect_launcher
@@ -17,7 +18,6 @@ from weft.engines.process.shim.run_files import SAVED_AT_LIMIT
 from weft.model import Exited, Job, JobId, NodeId, Seconds, Slots, Task
 from weft.model.slots import nodes_of
 from weft.scheduling.core.state.job import JobState
-from weft.wire.runs import TORN
 
 NOT_BEGUN: Final = frozenset({"never-started", "port-taken"})
 """Reasons why a run never began. They may persist, so each try waits longer than the last."""

@@ -9,11 +9,11 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from weft.access.wire.messages import GpuReading
 from weft.model import JobId, Node, NodeId
 from weft.model.status import Reason
 from weft.scheduling.core.state.job import JobState
 from weft.server.nodes.registered_node import RegisteredNode
-from weft.wire.messages import GpuReading
 
 UNHEALTHY: Final = Reason.NODE_UNHEALTHY
 MAX_FAILED_STARTS: Final = 3

@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import Callable
 from typing import Final
 
+from weft.access.wire import messages as m
 from weft.engines.process.output.logs import LogPart
-from weft.wire import messages as m
 
 ANSWER_TIMEOUT_S: Final = 10.0
 """An agent that takes longer counts as gone."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from weft.access.wire.messages import SchedulerMessage
 from weft.model import Event
 from weft.server.nodes.registered_node import RegisteredNode
-from weft.wire.messages import SchedulerMessage
 
 
 @dataclass(frozen=True, slots=True)

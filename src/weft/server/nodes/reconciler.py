@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
+from weft.access.wire.convert import run_exited
+from weft.access.wire.messages import Confirm, RunNews, SchedulerMessage
+from weft.access.wire.runs import ASKED, FENCED, NODE_STOPPED, TORN
 from weft.model import Cordoned, JobId, NodeId, Seconds, Started
 from weft.model.status import ACTIVE, Reason
 from weft.scheduling.core.state.job import JobState
@@ -18,9 +21,6 @@ from weft.server.pause_reasons import DISK_FLOOR, FILE_LIMIT, RECOVERING
 from weft.server.services.replicas import replica_events
 from weft.server.weaves.messages import DEFAULT_ORDER, reweave_run, weave_id, weave_message
 from weft.server.weaves.monitor import WeaveMonitor
-from weft.wire.convert import run_exited
-from weft.wire.messages import Confirm, RunNews, SchedulerMessage
-from weft.wire.runs import ASKED, FENCED, NODE_STOPPED, TORN
 
 FULL_NODE: Final = {
     "disk-full": (DISK_FLOOR, "no space was left to start a job"),

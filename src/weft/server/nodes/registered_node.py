@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from weft.access.wire.messages import NodeSpec, NodeStatus
 from weft.model import Node, NodeId, Seconds
-from weft.wire.messages import NodeSpec, NodeStatus
 
 
 @dataclass(slots=True)

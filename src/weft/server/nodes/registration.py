@@ -6,11 +6,11 @@ from collections.abc import Collection
 from dataclasses import replace
 from typing import Final
 
+from weft.access.wire.convert import node_of
+from weft.access.wire.messages import Hello, RunNews
+from weft.access.wire.protocol import PROTOCOL
 from weft.scheduling.core.state.job import JobState
 from weft.server.nodes.registered_node import RegisteredNode, same_gpus
-from weft.wire.convert import node_of
-from weft.wire.messages import Hello, RunNews
-from weft.wire.protocol import PROTOCOL
 
 MAX_VERSION_CHARS: Final = 40
 Refusal = tuple[str, str]

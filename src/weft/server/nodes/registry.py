@@ -10,6 +10,19 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Iterable, Iterator
 from typing import Final
 
+from weft.access.wire.convert import node_of
+from weft.access.wire.messages import (
+    AgentMessage,
+    Goodbye,
+    GpuBlock,
+    GpuMemory,
+    Heartbeat,
+    HeartbeatReply,
+    Hello,
+    SchedulerMessage,
+    Welcome,
+)
+from weft.access.wire.protocol import PROTOCOL
 from weft.engines.process.gpu.monitor import REASONS
 from weft.model import (
     Blocked,
@@ -39,19 +52,6 @@ from weft.server.nodes.validation import find_problem
 from weft.server.pause_reasons import DISK_FLOOR, FILE_LIMIT
 from weft.server.weaves.messages import DEFAULT_ORDER
 from weft.server.weaves.monitor import WeaveMonitor
-from weft.wire.convert import node_of
-from weft.wire.messages import (
-    AgentMessage,
-    Goodbye,
-    GpuBlock,
-    GpuMemory,
-    Heartbeat,
-    HeartbeatReply,
-    Hello,
-    SchedulerMessage,
-    Welcome,
-)
-from weft.wire.protocol import PROTOCOL
 
 MISSED_HEARTBEATS: Final = 3
 """A node is silent after this many missed heartbeats."""

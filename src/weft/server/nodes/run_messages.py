@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from weft.jobspec.fields import CARRIED
+from weft.access.jobspec.fields import CARRIED
+from weft.access.wire.convert import put
+from weft.access.wire.messages import GangMember, ReplicaHealth, SchedulerMessage, StartRun, StopRun, SuspendRun, Weave
 from weft.model import WHOLE, Health, Job, JobId, NodeId, Start, Task
 from weft.model.slots import nodes_of
 from weft.scheduling.core.state.job import JobState
 from weft.server.nodes.registered_node import RegisteredNode
 from weft.server.restore import to_record
-from weft.wire.convert import put
-from weft.wire.messages import GangMember, ReplicaHealth, SchedulerMessage, StartRun, StopRun, SuspendRun, Weave
 
 
 def start_run(

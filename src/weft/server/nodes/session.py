@@ -9,12 +9,12 @@ from typing import Any, Final, Protocol
 
 import grpc
 
+from weft.access.wire import messages as m
 from weft.errors import InputError, WeftError
 from weft.server.auth.identity import caller
 from weft.server.nodes.outbox import Close
 from weft.server.nodes.streams import Stream, Streams, end
 from weft.server.rpc.handlers import handler
-from weft.wire import messages as m
 
 HELLO_TIMEOUT_S: Final = 30.0
 """The most seconds that a connection may be open before the agent sends Hello."""

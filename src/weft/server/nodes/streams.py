@@ -13,9 +13,9 @@ from typing import Any, Final
 
 import grpc
 
+from weft.access.wire.messages import SchedulerMessage
 from weft.server.auth.identity import Caller
 from weft.server.nodes.outbox import Close, Reply
-from weft.wire.messages import SchedulerMessage
 
 MAX_QUEUED_MESSAGES: Final = 10_000
 MAX_QUEUED_BYTES: Final = 16 << 20

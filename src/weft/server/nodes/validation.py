@@ -6,8 +6,7 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
-from weft.engines.process.launch_spec import is_valid_job_id
-from weft.wire.messages import (
+from weft.access.wire.messages import (
     AgentMessage,
     GpuBlock,
     GpuNews,
@@ -19,6 +18,7 @@ from weft.wire.messages import (
     RunEnd,
     RunNews,
 )
+from weft.engines.process.launch_spec import is_valid_job_id
 
 MAX_GPUS: Final = 1024
 MAX_RUNS: Final = 20_000

@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
+from weft.access.notify.delivery import is_expired, retry_delay_s
+from weft.access.notify.outbox import Entry
 from weft.engines.background import TaskSet
-from weft.notify.delivery import is_expired, retry_delay_s
-from weft.notify.outbox import Entry
 from weft.server.notifications.sender import Result, Sender
 
 MAX_PENDING: Final = 1_000

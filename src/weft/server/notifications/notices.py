@@ -10,12 +10,12 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
+from weft.access.notify.outbox import Position
+from weft.access.notify.texts import counts_text, event_of_counts, iso_time, job_text, message
 from weft.inputs.notify_choice import NotifyChoice, stored_choice
 from weft.model import Decision, Event, GroupLimited, JobId, Slots, Start
 from weft.model.groups import group_label
 from weft.model.status import ENDED
-from weft.notify.outbox import Position
-from weft.notify.texts import counts_text, event_of_counts, iso_time, job_text, message
 from weft.scheduling.core.state.job import JobState
 from weft.scheduling.core.state.state import State
 from weft.server.jobs.groups import unfinished

@@ -43,7 +43,7 @@ class Sender:
     async def _ask(self, line: bytes) -> Result:
         if self._process is None:
             self._process = await asyncio.create_subprocess_exec(
-                sys.executable, "-m", "weft.notify", stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
+                sys.executable, "-m", "weft.access.notify", stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
                 start_new_session=True, cwd="/",
             )  # fmt: skip
             with suppress(OSError):

@@ -13,8 +13,8 @@ from functools import partial
 from pathlib import Path
 from typing import Final, TypeVar
 
-from weft.endpoints.paths import make_private
-from weft.endpoints.private_files import write_private
+from weft.access.endpoints.paths import make_private
+from weft.access.endpoints.private_files import write_private
 from weft.engines.background import TaskSet
 from weft.errors import WeftError
 from weft.model import (

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from weft.access.wire.views.explain import ReasonView
+from weft.access.wire.views.pools import AllocationView, PoolView
+from weft.access.wire.views.timestamps import iso
 from weft.model import Seconds
 from weft.model.status import Reason
 from weft.pools.demand import outlasts
@@ -15,9 +18,6 @@ from weft.scheduling.core.state.node_ends import time_needed_s
 from weft.scheduling.core.state.pools import PoolState
 from weft.server.pools.keeper import PoolKeeper
 from weft.server.pools.memory import AllocationMemory
-from weft.wire.views.explain import ReasonView
-from weft.wire.views.pools import AllocationView, PoolView
-from weft.wire.views.timestamps import iso
 
 
 def pool_views(keeper: PoolKeeper, now: Seconds, *, is_admin: bool) -> list[PoolView]:

@@ -6,6 +6,7 @@ from typing import Any, Final, NoReturn
 
 import grpc
 
+from weft.access.wire.failures import encode_error
 from weft.errors import (
     Deposed,
     InputError,
@@ -17,7 +18,6 @@ from weft.errors import (
     Refused,
     WeftError,
 )
-from weft.wire.failures import encode_error
 
 CODES: Final[dict[type[WeftError], grpc.StatusCode]] = {
     NotFound: grpc.StatusCode.NOT_FOUND,

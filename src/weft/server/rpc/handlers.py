@@ -11,11 +11,11 @@ from typing import Any, Final
 import grpc
 import grpc.aio
 
+from weft.access.wire.service import PREFIX, SCHEDULER, SERVICES, Kind, Method
 from weft.errors import WeftError
 from weft.server.rpc.cut_off import cut_reason
 from weft.server.rpc.errors import abort
 from weft.server.rpc.requests import decode
-from weft.wire.service import PREFIX, SCHEDULER, SERVICES, Kind, Method
 
 Answer = Callable[..., Any]
 """A function that answers a request, or a stream of them."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from weft.access.wire.protocol import PROTOCOL
 from weft.errors import Refused
 from weft.inputs.quantities import parse_whole_or_none
 from weft.version import VERSION
-from weft.wire.protocol import PROTOCOL
 
 MIN_PROTOCOL: Final = 2
 """The oldest protocol that the server accepts."""

@@ -6,11 +6,11 @@ from typing import Any, Final
 
 from google.protobuf.message import DecodeError
 
+from weft.access.wire.limits import check
+from weft.access.wire.service import MAX_REQUEST_BYTES, Method
 from weft.errors import InputError
 from weft.server.process.cpu_shares import metered, payer
 from weft.server.process.slices import at_once, in_slices
-from weft.wire.limits import check
-from weft.wire.service import MAX_REQUEST_BYTES, Method
 
 MAX_BYTES_AT_ONCE: Final = 64 << 10
 """Larger requests are checked before they are decoded, and in slices."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import Final, NamedTuple
 
+from weft.access.wire.messages import LoadReport, ServiceLoad
 from weft.model import Seconds
 from weft.scheduling.core.state.services import MAX_REVISIONS, ServiceState
 from weft.scheduling.core.state.state import State
@@ -13,7 +14,6 @@ from weft.scheduling.plugins import registry
 from weft.scheduling.scaling.capacity import LearnedCapacity
 from weft.scheduling.scaling.port import Autoscaler, Load, ScaleBounds, ScaleState, decide
 from weft.server.services.error_gate import Answers, judge
-from weft.wire.messages import LoadReport, ServiceLoad
 
 ROUTER_TIMEOUT_S: Final = 5.0
 """A router that reports nothing for this long does not count any more."""

@@ -6,6 +6,7 @@ import logging
 from collections.abc import AsyncIterator, Callable
 from typing import Final
 
+from weft.access.wire.messages import LoadReport, RouteTable
 from weft.engines.background import TaskSet
 from weft.model import Decision, Event, JobId, ReplicaDrained, Seconds, Service
 from weft.scheduling.core.scheduler import Scheduler
@@ -15,7 +16,6 @@ from weft.server.loop import Loop
 from weft.server.services.autoscaling import Autoscaling, Resize
 from weft.server.services.routers import Routers, Run
 from weft.server.services.routes import route_table
-from weft.wire.messages import LoadReport, RouteTable
 
 MAX_DRAINED: Final = 1000
 log = logging.getLogger(__name__)

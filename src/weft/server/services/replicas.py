@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from weft.endpoints.addresses import Address
+from weft.access.endpoints.addresses import Address
+from weft.access.wire.messages import ReplicaStatus
 from weft.model import Event, Ready, Seconds, Unready
 from weft.scheduling.core.state.job import JobState
-from weft.wire.messages import ReplicaStatus
 
 MAX_WHY_CHARS = 500
 

@@ -18,7 +18,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from weft.endpoints.addresses import Address
+from weft.access.endpoints.addresses import Address
 from weft.engines.process.shim.process_id import Identity, identify, is_alive, send_signal
 from weft.inputs.atomic import write_atomic
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Set
 
+from weft.access.wire.messages import ReplicaRoute, RouteTable, ServiceRoute
 from weft.model import NodeId
 from weft.model.status import Reason
 from weft.scheduling.core.state.services import ServiceState
 from weft.scheduling.core.state.state import State
-from weft.wire.messages import ReplicaRoute, RouteTable, ServiceRoute
 
 
 def route_table(state: State, number: int) -> RouteTable:

@@ -6,6 +6,8 @@ import shlex
 from collections.abc import Callable
 from typing import Final
 
+from weft.access.wire.views.services import ReplicaView, RevisionView, ServiceView
+from weft.access.wire.views.timestamps import iso
 from weft.model import Rollout, Seconds, Service
 from weft.model.slots import Renumber, format_slots
 from weft.scheduling.core.explain_services import explain_service
@@ -13,8 +15,6 @@ from weft.scheduling.core.scheduler import Scheduler
 from weft.scheduling.core.state.job import JobState
 from weft.scheduling.core.state.services import ServiceState
 from weft.server.services.autoscaling import Figures
-from weft.wire.views.services import ReplicaView, RevisionView, ServiceView
-from weft.wire.views.timestamps import iso
 
 MAX_SUMMARY_CHARS: Final = 300
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
+from weft.access.wire.messages import ReweaveRun, SchedulerMessage, Weave
 from weft.scheduling.core.state.job import JobState
 from weft.scheduling.core.state.state import State
-from weft.wire.messages import ReweaveRun, SchedulerMessage, Weave
 
 DEFAULT_ORDER: Final = "fair"
 MIN_LIMIT_S: Final = 2.0

@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from weft.access.wire.messages import StageCounters
 from weft.model import Event, JobId, Profile, Progressed, Seconds, Unwoven
 from weft.model.profiles import key_of
 from weft.scheduling.core.state.job import JobState
@@ -19,7 +20,6 @@ from weft.scheduling.weaving.rates import Rates
 from weft.server.weaves.messages import weave_id
 from weft.server.weaves.profiles import differs, profiled
 from weft.server.weaves.rates import expected_rate
-from weft.wire.messages import StageCounters
 
 SILENT_S: Final = 60.0
 """A woven run that takes no token for this long is unwoven."""

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from weft.access.wire.views.jobs import StageView, WeaveOfJobView
+from weft.access.wire.views.timestamps import iso
+from weft.access.wire.views.weaves import WeaveMemberView, WeaveView
 from weft.model.slots import Renumber, format_slots
 from weft.scheduling.core.state.job import JobState
 from weft.scheduling.core.state.state import State
 from weft.server.weaves.messages import weave_id
 from weft.server.weaves.monitor import WeaveMonitor, WovenRun
-from weft.wire.views.jobs import StageView, WeaveOfJobView
-from weft.wire.views.timestamps import iso
-from weft.wire.views.weaves import WeaveMemberView, WeaveView
 
 
 def members_by_weave(state: State) -> dict[str, list[JobState]]:

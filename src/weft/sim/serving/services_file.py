@@ -8,12 +8,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
+from weft.access.services.description import KEYS, LIVE_KEYS, parse_above_zero, read_service, seconds
 from weft.inputs.files import read_text
 from weft.inputs.yaml import YamlMapping, YamlValue, parse_yaml
 from weft.model import Service
 from weft.scheduling.plugins import registry
 from weft.scheduling.scaling.port import ScaleBounds
-from weft.services.description import KEYS, LIVE_KEYS, parse_above_zero, read_service, seconds
 from weft.sim.serving.arrivals import Arrivals, from_rps, gamma, read_llm_trace, read_rps
 from weft.sim.serving.grid import example_grid, read_grid
 from weft.sim.serving.service import SimulatedService

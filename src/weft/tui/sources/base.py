@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from weft.wire.views.changes import ChangesView
-from weft.wire.views.explain import ExplainView
-from weft.wire.views.jobs import JobDetailView
+from weft.access.wire.views.changes import ChangesView
+from weft.access.wire.views.explain import ExplainView
+from weft.access.wire.views.jobs import JobDetailView
 
 
 @dataclass(frozen=True)

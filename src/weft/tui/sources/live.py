@@ -7,13 +7,13 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
-from weft.client import Client
-from weft.endpoints.addresses import Address
-from weft.endpoints.paths import Paths
+from weft.access.client import Client
+from weft.access.endpoints.addresses import Address
+from weft.access.endpoints.paths import Paths
+from weft.access.wire.views.explain import ExplainView
+from weft.access.wire.views.jobs import JobDetailView
 from weft.errors import WeftError
 from weft.tui.sources.base import Link, Outcome, Receive
-from weft.wire.views.explain import ExplainView
-from weft.wire.views.jobs import JobDetailView
 
 MIN_RETRY_S: Final = 0.5
 MAX_RETRY_S: Final = 5.0

@@ -7,6 +7,12 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
+from weft.access.wire.views.base import replace_fields
+from weft.access.wire.views.changes import ChangesView
+from weft.access.wire.views.explain import ExplainView, ahead_of, reasons_of, unblock_of
+from weft.access.wire.views.jobs import JobDetailView, ProgressView
+from weft.access.wire.views.services import ServiceView
+from weft.access.wire.views.weaves import WeaveView
 from weft.errors import NotFound, Refused, WeftError
 from weft.model import Event, JobId, NodeId, Seconds
 from weft.scheduling.core.explain import explain
@@ -26,12 +32,6 @@ from weft.server.weaves.monitor import WeaveMonitor
 from weft.server.weaves.views import weave_views
 from weft.sim.simulation import Setting, advance, prepare
 from weft.tui.sources.base import Link, Outcome, Receive
-from weft.wire.views.base import replace_fields
-from weft.wire.views.changes import ChangesView
-from weft.wire.views.explain import ExplainView, ahead_of, reasons_of, unblock_of
-from weft.wire.views.jobs import JobDetailView, ProgressView
-from weft.wire.views.services import ServiceView
-from weft.wire.views.weaves import WeaveView
 
 FRAME_S: Final = 0.25
 SLOW_FRAMES: Final = 4

@@ -12,7 +12,7 @@ from urllib.parse import parse_qs
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
 
-from weft.client import Client
+from weft.access.client import Client
 from weft.errors import JournalError, NotAuthenticated, NotPermitted
 from weft.server.auth.identity import Caller
 from weft.server.auth.rate_limit import FailureLimiter

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from weft.client import Client
+from weft.access.client import Client
 
 MAX_SESSIONS: Final = 1000
 IDLE_S: Final = 12 * 3600.0

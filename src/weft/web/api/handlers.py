@@ -8,7 +8,9 @@ from typing import Any, Final, Protocol
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
-from weft.client.forecasts import what_if
+from weft.access.client.forecasts import what_if
+from weft.access.wire import messages as m
+from weft.access.wire.views.teams import TeamsView
 from weft.errors import InputError, NotFound, NotPermitted, UnknownName
 from weft.model.status import ENDED
 from weft.scheduling.plugins.registry import registered_plugins
@@ -21,8 +23,6 @@ from weft.web.api.streams import Streams
 from weft.web.live.board import TOPICS, Board, to_json
 from weft.web.live.job_table import MAX_PER_PAGE, SORT_COLUMNS, STATES, JobSearch
 from weft.web.live.samples import ServiceHistory
-from weft.wire import messages as m
-from weft.wire.views.teams import TeamsView
 
 VERBS: Final = {"cancel": "cancel", "hold": "hold", "release": "release", "restart": "restart"}
 MAX_PAGE: Final = 1_000_000

@@ -8,9 +8,9 @@ from collections.abc import Generator, Sequence
 from contextlib import closing
 from typing import Any, Final
 
-from weft.client import Client
-from weft.wire import messages as m
-from weft.wire.views.base import View
+from weft.access.client import Client
+from weft.access.wire import messages as m
+from weft.access.wire.views.base import View
 
 PART_BYTES: Final = 256 << 10
 MAX_SEARCH_BYTES: Final = 64 << 20

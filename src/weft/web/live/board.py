@@ -9,12 +9,12 @@ import json
 from collections import deque
 from typing import Any, Final
 
+from weft.access.wire.views.base import View, extend_view, members
+from weft.access.wire.views.changes import ChangesView, EventView
+from weft.access.wire.views.live_rows import LiveRows
+from weft.access.wire.views.nodes import GpuView
 from weft.web.live.job_table import JobRowView, JobTable
 from weft.web.live.samples import PERIOD_S, Sample, Samples, ServiceHistory, ServiceSample, Usage
-from weft.wire.views.base import View, extend_view, members
-from weft.wire.views.changes import ChangesView, EventView
-from weft.wire.views.live_rows import LiveRows
-from weft.wire.views.nodes import GpuView
 
 MAX_EVENTS: Final = 200
 MAX_SERVICES: Final = 500

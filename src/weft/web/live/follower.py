@@ -8,10 +8,10 @@ import threading
 from collections.abc import Callable
 from typing import Final
 
-from weft.client import Client
+from weft.access.client import Client
+from weft.access.wire.views.changes import ChangesView
 from weft.errors import WeftError
 from weft.web.live.job_table import JobTable
-from weft.wire.views.changes import ChangesView
 
 RETRY_S: Final = 1.0
 PAGE_JOBS: Final = 1000

@@ -10,10 +10,10 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 from urllib.parse import urlsplit
 
-from weft.endpoints.addresses import is_loopback
-from weft.endpoints.credentials import Credentials
+from weft.access.endpoints.addresses import is_loopback
+from weft.access.endpoints.credentials import Credentials
+from weft.access.wire.views.services import ServiceView
 from weft.web.live.board import Latencies
-from weft.wire.views.services import ServiceView
 
 TIMEOUT_S: Final = 2.0
 MAX_BYTES: Final = 4 << 20

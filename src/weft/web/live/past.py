@@ -14,9 +14,9 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
-from weft.client import Client
-from weft.endpoints.addresses import Address
-from weft.endpoints.paths import Paths
+from weft.access.client import Client
+from weft.access.endpoints.addresses import Address
+from weft.access.endpoints.paths import Paths
 from weft.history.metrics.history import read_history
 from weft.history.metrics.records import ClusterRow, JobRecord
 from weft.model import Fact, Resized

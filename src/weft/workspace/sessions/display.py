@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from weft.endpoints.paths import Paths
+from weft.access.endpoints.paths import Paths
+from weft.access.wire.views.jobs import JobDetailView
 from weft.engines.process.shim import run_files
-from weft.wire.views.jobs import JobDetailView
 from weft.workspace.config import Config
 from weft.workspace.sessions.backends import Sessions, session_name
 from weft.workspace.sessions.tags import NO_VALUE, Tag, state_id, tag_of

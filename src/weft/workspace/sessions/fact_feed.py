@@ -7,8 +7,8 @@ import threading
 import time
 from typing import Any, Final, NamedTuple
 
-from weft.client import Client
-from weft.endpoints.paths import Paths
+from weft.access.client import Client
+from weft.access.endpoints.paths import Paths
 from weft.errors import Refused, WeftError
 
 RECONNECT_S: Final = 0.2

@@ -7,11 +7,11 @@ import shlex
 import time
 from typing import TYPE_CHECKING, Final
 
-from weft.endpoints.paths import user_paths
+from weft.access.endpoints.paths import user_paths
 from weft.errors import Refused
 
 if TYPE_CHECKING:
-    from weft.client import Client
+    from weft.access.client import Client
     from weft.workspace.config import Config
 
 ORPHAN_TIMEOUT_S: Final = 5.0

@@ -8,8 +8,8 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Final
 
+from weft.access.endpoints.addresses import DEFAULT_PORT
 from weft.cli import auth_target, render
-from weft.endpoints.addresses import DEFAULT_PORT
 from weft.errors import InputError
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from weft.endpoints.paths import server_folder
+    from weft.access.endpoints.paths import server_folder
     from weft.server.auth.certificates import init
 
     port = args.port or DEFAULT_PORT

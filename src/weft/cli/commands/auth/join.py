@@ -27,9 +27,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     connection.load_grpc()
-    from weft.client.join import join
-    from weft.endpoints.addresses import parse_scheduler
-    from weft.endpoints.credentials import save_credentials
+    from weft.access.client.join import join
+    from weft.access.endpoints.addresses import parse_scheduler
+    from weft.access.endpoints.credentials import save_credentials
 
     where = parse_scheduler(args.where)
     token = sys.stdin.readline(MAX_TOKEN_CHARS) if args.token == "-" else args.token

@@ -9,11 +9,11 @@ import argparse
 import time
 from typing import TYPE_CHECKING, Final
 
+from weft.access.endpoints import config
+from weft.access.endpoints.addresses import DEFAULT_PORT, Address, parse_address
 from weft.cli import flags, render
 from weft.cli.text import plural
 from weft.cli.views import change_report
-from weft.endpoints import config
-from weft.endpoints.addresses import DEFAULT_PORT, Address, parse_address
 from weft.errors import InputError
 
 if TYPE_CHECKING:

@@ -18,9 +18,9 @@ from weft.cli.tables import Cell, Column
 from weft.errors import InputError
 
 if TYPE_CHECKING:
+    from weft.access.endpoints.addresses import Address
     from weft.bringup.hosts import Host
     from weft.bringup.ssh import StartResult
-    from weft.endpoints.addresses import Address
 
 EXAMPLE: Final = """examples:
   weft cluster ssh --hosts hosts.txt --scheduler gpu-head:50051
@@ -38,10 +38,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    from weft.access.endpoints import config
+    from weft.access.endpoints.addresses import Address
     from weft.bringup import record, ssh
     from weft.bringup.hosts import read_hosts
-    from weft.endpoints import config
-    from weft.endpoints.addresses import Address
 
     where = config.scheduler_address(args.scheduler) or Address("localhost")
     hosts = read_hosts(args.hosts)
@@ -64,7 +64,7 @@ def _check(where: Address, hosts: list[Host]) -> None:
 
 
 def _create_token(where: Address) -> str:
-    from weft.wire.views.auth import INVITE
+    from weft.access.wire.views.auth import INVITE
 
     which = argparse.Namespace(port=None, scheduler=str(where))
     return auth_target.manage_tokens(which, INVITE, role="worker", expires=TOKEN_LIFETIME).token

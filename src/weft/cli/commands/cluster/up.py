@@ -8,9 +8,9 @@ import argparse
 import sys
 from typing import TYPE_CHECKING, Final
 
+from weft.access.endpoints.addresses import DEFAULT_PORT, Address
 from weft.cli import flags, render
 from weft.cli.text import plural
-from weft.endpoints.addresses import DEFAULT_PORT, Address
 from weft.errors import InputError
 
 if TYPE_CHECKING:
@@ -53,8 +53,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    from weft.access.endpoints.paths import server_folder
     from weft.bringup.loopback import bring_up
-    from weft.endpoints.paths import server_folder
 
     nodes = _nodes(args)
     where = Address("localhost", args.port or _free_port())

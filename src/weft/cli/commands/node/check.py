@@ -53,9 +53,9 @@ def _check_cluster(args: argparse.Namespace) -> int:
 
 def _offset(scheduler: str | None) -> tuple[float, float] | None:
     """Return how far this clock is ahead of the scheduler's, and the uncertainty; None: no scheduler answers."""
-    from weft.client import Client
-    from weft.endpoints import config
-    from weft.endpoints.paths import user_paths
+    from weft.access.client import Client
+    from weft.access.endpoints import config
+    from weft.access.endpoints.paths import user_paths
     from weft.node.scheduler_side import clock_offset
 
     where, here = config.scheduler_address(scheduler), user_paths()

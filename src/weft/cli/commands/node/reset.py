@@ -36,7 +36,7 @@ def run(args: argparse.Namespace) -> int:
         words += [word for each in args.folder for word in ("--folder", each)]
         words += ["--scheduler", args.scheduler] if args.scheduler else []
         return node_steps.run_over_ssh(args, "reset", *words)
-    from weft.endpoints import config
+    from weft.access.endpoints import config
     from weft.node.reset import reset
     from weft.node.scheduler_side import blockers
 

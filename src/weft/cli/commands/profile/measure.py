@@ -16,10 +16,10 @@ from weft.cli.views import profile_table
 from weft.errors import InputError, Refused
 
 if TYPE_CHECKING:
-    from weft.client import Client
-    from weft.wire.messages import JobSpec
-    from weft.wire.views.jobs import JobDetailView, StageTimesView
-    from weft.wire.views.profiles import StoredProfileView
+    from weft.access.client import Client
+    from weft.access.wire.messages import JobSpec
+    from weft.access.wire.views.jobs import JobDetailView, StageTimesView
+    from weft.access.wire.views.profiles import StoredProfileView
 
 EXAMPLE: Final = """examples:
   weft profile run --gpus 1 -- python train.py
@@ -84,8 +84,8 @@ def _record_stages(spec: JobSpec) -> None:
     """Make a job record its stages, and keep it from being woven: no profile has its key."""
     import secrets
 
+    from weft.access.wire.messages import Variable
     from weft.model.profiles import PROFILING_PREFIX
-    from weft.wire.messages import Variable
 
     spec.profile_key = PROFILING_PREFIX + secrets.token_hex(8)
     spec.env.extend(Variable(name=name, value=value) for name, value in RECORDED.items())
@@ -117,7 +117,7 @@ def _raise_if_failed(job: JobDetailView, stages: StageTimesView | None) -> None:
 def _store(
     client: Client, job: str, key: str, stages: StageTimesView | None, steps: int, *, shared: bool
 ) -> StoredProfileView:
-    from weft.wire.views.profiles import STORE_PROFILE
+    from weft.access.wire.views.profiles import STORE_PROFILE
 
     stored = client.operate(STORE_PROFILE, job=job, key=key, shared="yes" if shared else "")
     if stages is not None and stages.steps < steps + WARM_UP_STEPS:

@@ -17,7 +17,7 @@ from weft.cli.workload_units import latency
 from weft.errors import InputError, Refused
 
 if TYPE_CHECKING:
-    from weft.client import Client
+    from weft.access.client import Client
 
 EXAMPLE: Final = """examples:
   weft profile service chat --slo 60ms
@@ -42,9 +42,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from weft.client.services import require_service
+    from weft.access.client.services import require_service
+    from weft.access.wire.messages import ServiceChange
     from weft.lab.study.growth_search import search_inference
-    from weft.wire.messages import ServiceChange
 
     shares = _shares(args.shares)
     batches = [1 << power for power in range(args.max_batch.bit_length())]
@@ -93,8 +93,8 @@ class _Trials:
         return statistics.median(times[1:])  # the first one warms up
 
     def _deploy(self, share: float) -> None:
-        from weft.client.services import wait_for_url, wait_until_ready
-        from weft.wire.messages import ServiceChange
+        from weft.access.client.services import wait_for_url, wait_until_ready
+        from weft.access.wire.messages import ServiceChange
 
         change = ServiceChange(
             service=self._args.service, verb="trial", share=f"{share:g}/{share:g}", concurrency=self._args.max_batch
@@ -120,8 +120,8 @@ class _Trials:
         return perf_counter() - begin
 
     def _call(self) -> int:
-        from weft.client.service_calls import call_service
-        from weft.endpoints.config import scheduler_address
+        from weft.access.client.service_calls import call_service
+        from weft.access.endpoints.config import scheduler_address
 
         args = self._args
         body = None if args.data is None else read_body(args.data, MAX_BODY_BYTES)

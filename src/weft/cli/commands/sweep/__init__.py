@@ -15,7 +15,7 @@ from weft.cli.text import escape_controls, plural
 from weft.errors import InputError
 
 if TYPE_CHECKING:
-    from weft.jobspec.trials import SweepPlan
+    from weft.access.jobspec.trials import SweepPlan
 
 EXAMPLE: Final = """examples:
   weft sweep --grid lr=0.1,0.01 --grid seed=1..5 -- python train.py --lr {lr} --seed {seed}
@@ -61,8 +61,8 @@ def run(args: argparse.Namespace) -> int:
 
 def submit(args: argparse.Namespace) -> int:
     """Submit the trials and report their ids."""
+    from weft.access.jobspec.trials import new_sweep_name, trial_specs
     from weft.cli.submit import submission
-    from weft.jobspec.trials import new_sweep_name, trial_specs
 
     plan = _plan(args)
     trial_specs(plan)  # before a scheduler is started
@@ -98,8 +98,8 @@ def submit(args: argparse.Namespace) -> int:
 
 def _plan(args: argparse.Namespace) -> SweepPlan:
     """Return the sweep that the flags describe. Contact no scheduler."""
+    from weft.access.jobspec.trials import DEFAULT_NAME, SweepPlan, check_sweep_name
     from weft.cli.submit.submission import wrap
-    from weft.jobspec.trials import DEFAULT_NAME, SweepPlan, check_sweep_name
 
     args.command = args.passed_on
     given = task_flags.given_flags(args)

@@ -12,15 +12,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, cast
 
+from weft.access.wire.views.base import plain
 from weft.cli import connection, flags, render, tables
 from weft.cli.tables import Cell, Column
 from weft.cli.views.job_table import COLOURS
 from weft.errors import InputError
-from weft.wire.views.base import plain
 
 if TYPE_CHECKING:
-    from weft.sweeps.results import Target
-    from weft.wire.views.sweeps import SweepView, TrialView
+    from weft.access.sweeps.results import Target
+    from weft.access.wire.views.sweeps import SweepView, TrialView
 
 EXAMPLE: Final = """examples:
   weft sweep results
@@ -44,7 +44,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from weft.sweeps import results
+    from weft.access.sweeps import results
 
     if args.csv and args.json:
         raise InputError("--csv and --json are both given", hint="give one or the other")
@@ -72,7 +72,7 @@ def run(args: argparse.Namespace) -> int:
 
 def find_sweep(args: argparse.Namespace) -> tuple[SweepView, list[TrialView]]:
     """Return the sweep that a command names, or the last one, and its trials."""
-    from weft.jobspec.trials import require_sweep
+    from weft.access.jobspec.trials import require_sweep
 
     client = connection.connect_if_running(args.scheduler, ended=True)
     if client is None:
@@ -85,7 +85,7 @@ def find_sweep(args: argparse.Namespace) -> tuple[SweepView, list[TrialView]]:
 
 
 def _columns(trials: Sequence[TrialView]) -> list[Column]:
-    from weft.sweeps import results
+    from weft.access.sweeps import results
 
     return [
         Column("JOB"), Column("NAME", max_width=MAX_CELL_CHARS), Column("ST"), Column("STEP", right=True),
@@ -95,7 +95,7 @@ def _columns(trials: Sequence[TrialView]) -> list[Column]:
 
 
 def _row(trial: TrialView, trials: Sequence[TrialView], target: Target, best: str) -> list[Cell]:
-    from weft.sweeps import results
+    from weft.access.sweeps import results
 
     step = "-" if trial.step is None else f"{trial.step:,}" + (f"/{trial.total:,}" if trial.total else "")
     cells = [Cell(trial.id), Cell(trial.name), Cell(trial.state, COLOURS.get(trial.state, "")), Cell(step)]
@@ -108,7 +108,7 @@ def _row(trial: TrialView, trials: Sequence[TrialView], target: Target, best: st
 
 
 def _print_csv(trials: Sequence[TrialView]) -> None:
-    from weft.sweeps import results
+    from weft.access.sweeps import results
 
     params, metrics = results.parameter_names(trials), results.metric_names(trials)
     own = ["job", "name", "status", "step", "total", "time_s"]
@@ -122,9 +122,9 @@ def _print_csv(trials: Sequence[TrialView]) -> None:
 
 
 def _draw(path: str, sweep: str, trials: Sequence[TrialView], target: Target, best: str) -> None:
+    from weft.access.sweeps.results import number_of
     from weft.inputs.files import write_file
     from weft.lab.report.sweep_picture import TrialPoint, draw_sweep
-    from weft.sweeps.results import number_of
 
     points = []
     for trial in trials:

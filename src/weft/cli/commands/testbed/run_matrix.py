@@ -10,10 +10,10 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from weft.access.endpoints.addresses import DEFAULT_PORT, Address
 from weft.cli import flags, render
 from weft.cli.commands.testbed.report import print_report
 from weft.cli.text import plural
-from weft.endpoints.addresses import DEFAULT_PORT, Address
 from weft.errors import InputError
 
 if TYPE_CHECKING:

@@ -16,8 +16,8 @@ from weft.cli.text import plural
 from weft.errors import InputError
 
 if TYPE_CHECKING:
-    from weft.client import Client
-    from weft.client.trace_player import TracePlayer
+    from weft.access.client import Client
+    from weft.access.client.trace_player import TracePlayer
     from weft.sim.traces.trace import Trace, TraceJob
 
 EXAMPLE: Final = """examples:
@@ -80,7 +80,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _feasible(args: argparse.Namespace, trace: Trace, client: Client) -> tuple[Sequence[TraceJob], list[str]]:
     """Return the jobs to play, and the ids of those left out."""
-    from weft.client.trace_player import check_fits
+    from weft.access.client.trace_player import check_fits
 
     jobs: Sequence[TraceJob] = trace.jobs[: args.jobs]
     gpus = len(client.gpus().gpus)
@@ -103,7 +103,7 @@ def _warn_of_protection(min_run_s: float, speed: float) -> None:
 
 
 def _player(client: Client, jobs: Sequence[TraceJob], speed: float, folder: str) -> TracePlayer:
-    from weft.client.trace_player import TracePlayer
+    from weft.access.client.trace_player import TracePlayer
 
     return TracePlayer(client, jobs, speed, group=f"play-{os.urandom(4).hex()}", folder=folder)
 

@@ -1,0 +1,1 @@
+"""Between processes: messages, clients, endpoints; descriptions of jobs, services, teams and sweeps."""

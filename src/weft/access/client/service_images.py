@@ -1,0 +1,54 @@
+"""The image of a service with `build`: made on this machine before the service is deployed, once for each content."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from weft.access.endpoints.addresses import Address
+from weft.errors import InputError
+
+if TYPE_CHECKING:
+    from weft.inputs.yaml import YamlMapping
+
+
+def build_image(text: str, file: str, scheduler: Address | None, *, dry_run: bool = False) -> str:
+    """Build the image that a description asks for, and return its tag; empty: it asks for none.
+
+    Paths are relative to the file. With `dry_run`, return the tag without building.
+    """
+    if "build" not in text:  # nearly all: nothing to parse
+        return ""
+    from weft.inputs.yaml import parse_yaml
+
+    entry = parse_yaml(text, file).mapping("a service")
+    given = entry.get("build")
+    if given is None:
+        return ""
+    if entry.get("image") is not None:
+        raise given.error("image and build", "give one of them")
+    if scheduler is not None and not scheduler.is_loopback:
+        raise given.error(
+            "the image would be on this machine, and the replicas are on others",
+            "push it to a registry that the nodes reach, and give its name: image: REGISTRY/NAME:TAG",
+        )
+    keys = given.mapping("build", ("context", "file", "args"))
+    with given.locating():
+        return _build(keys, os.path.dirname(file), entry.text("runtime", ""), dry_run=dry_run)
+
+
+def _build(keys: YamlMapping, folder: str, runtime: str, *, dry_run: bool) -> str:
+    from weft.engines.process.container.detection import host_environment
+    from weft.engines.process.container.images import build_once, find_containerfile, tag_of
+
+    context = os.path.join(folder, keys.text("context", "."))
+    listed = keys.get("args")
+    args = (
+        [] if listed is None else [f"{name}={value.text()}" for name, value in listed.mapping("args").entries.items()]
+    )
+    containerfile = find_containerfile(context, keys.text("file", ""))
+    if dry_run:
+        return tag_of(context, containerfile, args)[0]
+    if runtime == "apptainer":
+        raise InputError("apptainer does not build images from a Containerfile", hint="use podman or docker")
+    return build_once(context, containerfile, args, runtime=runtime, env=host_environment(os.environ)).tag
