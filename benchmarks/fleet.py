@@ -20,18 +20,18 @@ import grpc.aio
 from weft.access.endpoints import credentials
 from weft.access.endpoints.addresses import Address
 from weft.access.wire.convert import node_spec
-from weft.agent.connection import SchedulerChannel
-from weft.agent.runtime import NodeSetup
-from weft.agent.state_dir import AgentDir
-from weft.agent.worker import Worker
-from weft.agent.worker_event import WorkerEvent
-from weft.engines.process.events import Report, RunExited, RunStarted
-from weft.engines.process.gpu.discovery import Machine
-from weft.engines.process.gpu.nvml import Device
-from weft.engines.process.launch_spec import LaunchSpec
-from weft.engines.process.shim.process_id import Identity
-from weft.engines.process.weave_spec import WeaveSpec
 from weft.model import Gpu, JobId, Node
+from weft.node.agent.connection import SchedulerChannel
+from weft.node.agent.runtime import NodeSetup
+from weft.node.agent.state_dir import AgentDir
+from weft.node.agent.worker import Worker
+from weft.node.agent.worker_event import WorkerEvent
+from weft.node.engine.events import Report, RunExited, RunStarted
+from weft.node.engine.gpu.discovery import Machine
+from weft.node.engine.gpu.nvml import Device
+from weft.node.engine.launch_spec import LaunchSpec
+from weft.node.engine.shim.process_id import Identity
+from weft.node.engine.weave_spec import WeaveSpec
 
 STARTING = 50
 """Agents that connect at the same moment: they share one core here, which real ones do not."""

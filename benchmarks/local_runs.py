@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from benchmarks.figure import Figure
-from weft.engines.process.engine import ProcessEngine
-from weft.engines.process.events import Report, RunExited
-from weft.engines.process.launch_spec import LaunchSpec
+from weft.node.engine.engine import ProcessEngine
+from weft.node.engine.events import Report, RunExited
+from weft.node.engine.launch_spec import LaunchSpec
 
 RUNS, IN_FLIGHT = 1000, 8
 _TICKS = os.sysconf("SC_CLK_TCK")

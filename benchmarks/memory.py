@@ -13,9 +13,9 @@ from benchmarks.agents import connected, start, start_server
 from benchmarks.figure import Figure
 from weft.access.client import Client
 from weft.access.wire.messages import JobSpec, SubmitRequest
-from weft.agent.free_memory import TRIM_PERIOD_S
-from weft.engines.process.shim import process_tree
-from weft.engines.process.shim.starter import SPARE_IDLE_S
+from weft.node.agent.free_memory import TRIM_PERIOD_S
+from weft.node.engine.shim import process_tree
+from weft.node.engine.shim.starter import SPARE_IDLE_S
 
 GOAL_MB: Final = 30.0
 JOBS: Final = 20

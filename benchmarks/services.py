@@ -22,11 +22,11 @@ from urllib.parse import urlsplit
 
 from benchmarks.figure import Figure
 from weft.access.endpoints.paths import user_paths
-from weft.engines.process.free_ports import find_free_port
 from weft.lab.load.arrivals import draw_arrivals
 from weft.lab.load.figures import Sent
 from weft.lab.load.sender import LoadPlan, send_all
 from weft.lab.load.shapes import make_shape
+from weft.node.engine.free_ports import find_free_port
 from weft.scheduling.plugins import registry
 from weft.scheduling.scaling.port import ScaleBounds
 from weft.sim.serving.arrivals import Arrivals

@@ -21,8 +21,8 @@ from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 from benchmarks.sharing.clock import cpu_seconds
-from weft.device import layout, page
-from weft.device.process import PAGES_VARIABLE
+from weft.train.device_page import layout, page
+from weft.train.device_page.process import PAGES_VARIABLE
 
 ROOT: Final = Path(__file__).parents[2]
 START_S: Final = 180.0

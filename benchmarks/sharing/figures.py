@@ -12,7 +12,7 @@ from typing import Final
 
 from benchmarks.figure import Figure, least
 from benchmarks.sharing.arms import Arm, Outcome, start_pair
-from weft.device import page
+from weft.train.device_page import page
 
 RATE: Final = 12.0
 """Requests per second: one batch each, 6 to 7 ms of the core."""
@@ -25,10 +25,10 @@ ARMS: Final = (
 )  # fmt: skip
 GATE: Final = """
 import os, sys, time
-from weft.device import layout
-from weft.device.gate import Gate
-from weft.device.page import this_owner
-from weft.device.place import Place
+from weft.train.device_page import layout
+from weft.train.device_page.gate import Gate
+from weft.train.device_page.page import this_owner
+from weft.train.device_page.place import Place
 train = Place(sys.argv[1], this_owner(layout.TRAINING, {}))
 serve = Place(sys.argv[1], this_owner(layout.INFERENCE, {}))
 gate = Gate(train)

@@ -23,7 +23,7 @@ HEAVY = ("numpy", "rich", "yaml", "rustworkx", "matplotlib", "multiprocessing", 
          "weft.history.journal", "weft.lab.report", "weft.scheduling.plugins.registry", "weft.model.job", "weft.model.events")  # fmt: skip
 WIRE = ("grpc", "google.protobuf", "weft.access.client", "asyncio")
 SLOW = ("grpc", "asyncio", "ssl", "logging", "hashlib", "tempfile", "subprocess", "difflib", "importlib.metadata",
-        "google.protobuf.internal.python_message", "weft.model.facts", "weft.engines", "weft.server", "dataclasses",
+        "google.protobuf.internal.python_message", "weft.model.facts", "weft.node.engine", "weft.server", "dataclasses",
         "inspect", "pathlib", "textwrap", "shutil", "weft.access.wire.views.operations")  # fmt: skip
 """Modules that a call on the unix socket does not need."""
 

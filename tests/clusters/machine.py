@@ -14,10 +14,10 @@ from clusters.timeline import Timeline
 from clusters.truth import Process, RunKey, Truth
 from clusters.work import Work
 from weft.access.wire.messages import GpuSpec, NodeSpec, SchedulerMessage, StartRun
-from weft.agent.actions import Action, Confirmed, Disconnect, Joined, Lease, Reconcile, Reweave, Send, Start, Stop
-from weft.agent.state_machine import Agent
-from weft.engines.process.events import Report, RunExited, RunStarted
-from weft.engines.process.shim.process_id import Identity
+from weft.node.agent.actions import Action, Confirmed, Disconnect, Joined, Lease, Reconcile, Reweave, Send, Start, Stop
+from weft.node.agent.state_machine import Agent
+from weft.node.engine.events import Report, RunExited, RunStarted
+from weft.node.engine.shim.process_id import Identity
 
 DELAY_S = 0.3
 """The longest time that an engine takes to act or to notice."""

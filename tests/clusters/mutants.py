@@ -12,11 +12,11 @@ from clusters.machine import Machine
 from clusters.pair import Database, LedHead
 from clusters.world import play
 from weft.access.wire.messages import HeartbeatReply, Hello, ReweaveRun, StartRun
-from weft.agent.actions import Action
-from weft.agent.state_machine import Agent
-from weft.engines.process import exit_rules
 from weft.errors import WeftError
 from weft.model import Fact, Unwoven
+from weft.node.agent.actions import Action
+from weft.node.agent.state_machine import Agent
+from weft.node.engine import exit_rules
 from weft.scheduling.core.scheduler import Scheduler
 from weft.server.nodes import registration
 from weft.server.nodes.gangs import Gang

@@ -15,9 +15,9 @@ from clusters.timeline import Stuck, Timeline
 from clusters.truth import RunKey, Truth
 from clusters.work import Work
 from support.state_checks import check, snapshot
-from weft.engines.process.exit_rules import CHECKPOINTED_EXIT
 from weft.model import Cancelled, JobId, Rewoven, Start, Submitted
 from weft.model.status import ENDED
+from weft.node.engine.exit_rules import CHECKPOINTED_EXIT
 from weft.scheduling.core.state.job import JobState
 from weft.server.nodes.gangs import parts_of
 from weft.server.weaves.messages import weave_id

@@ -17,8 +17,8 @@ import pytest
 from support.fake_scheduler import Head, Site, head
 from support.process_engine import until
 from weft.access.wire.messages import Forget, GangMember, ReadLog, RunNews
-from weft.engines.process import lease
 from weft.errors import Refused
+from weft.node.engine import lease
 
 FOR_EVER = "trap '' TERM; echo up $$; while :; do sleep 0.1; done"
 
@@ -305,7 +305,7 @@ def test_folders_are_forgotten_but_not_those_of_runs_that_are_there(tmp_path: Pa
 
 def test_a_port_that_is_taken_keeps_the_gang_from_starting(tmp_path: Path) -> None:
     async def scene() -> None:
-        from weft.engines.process.rendezvous import rendezvous_port
+        from weft.node.engine.rendezvous import rendezvous_port
 
         gang = [GangMember(node=name, address="127.0.0.1", gpus=1) for name in ("n1", "n2")]
         with socket.create_server(("127.0.0.1", rendezvous_port("1", 1))):
@@ -405,7 +405,7 @@ def test_a_checkpoint_of_another_node_is_put_where_the_job_looks(tmp_path: Path)
 
 def test_what_is_on_its_gpus_is_said_with_hello_and_with_beats(tmp_path: Path) -> None:
     async def scene() -> None:
-        from weft.engines.process.gpu.nvml_fake import FakeNvml
+        from weft.node.engine.gpu.nvml_fake import FakeNvml
 
         driver = tmp_path / "driver.json"
         devices: list[dict[str, Any]] = [

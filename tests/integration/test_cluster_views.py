@@ -9,7 +9,7 @@ import pytest
 
 from support.live_cluster import Cluster, cluster
 from support.local_scheduler import until
-from weft.engines.process.output.logs import RUNS_KEPT
+from weft.node.engine.output.logs import RUNS_KEPT
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,7 @@ from support.live_cluster import cluster
 from support.local_scheduler import is_alive, site, until
 from support.podman_store import IMAGE, PodmanStore, podman
 from support.service_requests import get
-from weft.engines.process.container.record import read_record
+from weft.node.engine.container.record import read_record
 
 __all__ = ["podman"]
 pytestmark = pytest.mark.soak

@@ -15,10 +15,10 @@ from support.local_scheduler import Site, is_alive, site, until
 from support.podman_store import IMAGE, PodmanStore, podman
 from support.process_engine import Desk, desk
 from support.process_engine import until as until_async
-from weft.engines.process.container.record import ContainerRecord, read_record
-from weft.engines.process.events import RunExited
-from weft.engines.process.exit_rules import exit_event
-from weft.engines.process.launch_spec import LaunchSpec
+from weft.node.engine.container.record import ContainerRecord, read_record
+from weft.node.engine.events import RunExited
+from weft.node.engine.exit_rules import exit_event
+from weft.node.engine.launch_spec import LaunchSpec
 
 __all__ = ["podman"]
 SCRIPT = "echo up >> starts; while :; do sleep 0.1; done"

@@ -14,9 +14,9 @@ import pytest
 from support.docker_stand_in import DockerStandIn, remove
 from support.local_scheduler import is_alive
 from support.process_engine import Desk, desk, until
-from weft.engines.process.container.record import read_record
-from weft.engines.process.events import RunExited, RunStarted
-from weft.engines.process.launch_spec import LaunchSpec
+from weft.node.engine.container.record import read_record
+from weft.node.engine.events import RunExited, RunStarted
+from weft.node.engine.launch_spec import LaunchSpec
 
 Scene = Callable[[Desk], Awaitable[None]]
 LATE_S = 60.0

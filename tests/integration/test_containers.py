@@ -10,9 +10,9 @@ import pytest
 
 from support.podman_store import IMAGE, PodmanStore, podman
 from support.process_engine import Desk, desk, stopped, until
-from weft.engines.process.container.record import ContainerRecord, read_record
-from weft.engines.process.exit_rules import exit_event
-from weft.engines.process.launch_spec import LaunchSpec
+from weft.node.engine.container.record import ContainerRecord, read_record
+from weft.node.engine.exit_rules import exit_event
+from weft.node.engine.launch_spec import LaunchSpec
 
 __all__ = ["podman"]
 Scene = Callable[[Desk], Awaitable[None]]

@@ -7,10 +7,10 @@ import json
 from pathlib import Path
 
 from support.process_engine import desk, shell
-from weft.engines.process.gpu.discovery import discover
-from weft.engines.process.gpu.monitor import GpuMonitor, Misplaced, RunOnGpus
-from weft.engines.process.gpu.nvml import NoDriver, open_nvml
 from weft.model import Blocked, Measured
+from weft.node.engine.gpu.discovery import discover
+from weft.node.engine.gpu.monitor import GpuMonitor, Misplaced, RunOnGpus
+from weft.node.engine.gpu.nvml import NoDriver, open_nvml
 
 
 def test_the_processes_of_a_run_are_told_from_others(tmp_path: Path) -> None:

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from support.file_opens import opens_of
 from support.process_engine import desk, gone, shell, until
-from weft.engines.process import lease
-from weft.engines.process.shim.process_id import is_alive
+from weft.node.engine import lease
+from weft.node.engine.shim.process_id import is_alive
 
 FOR_EVER = "trap '' TERM; echo up; while :; do sleep 0.1; done"
 

@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 
 from support.process_engine import desk, launch, pidfds, shell, until
-from weft.engines.process.events import RunExited
-from weft.engines.process.output import logs
-from weft.engines.process.output.logs import read_part
-from weft.engines.process.shim.log_cap import BLOCK_BYTES
-from weft.engines.process.shim.oom import read_tail
+from weft.node.engine.events import RunExited
+from weft.node.engine.output import logs
+from weft.node.engine.output.logs import read_part
+from weft.node.engine.shim.log_cap import BLOCK_BYTES
+from weft.node.engine.shim.oom import read_tail
 
 
 @pytest.fixture

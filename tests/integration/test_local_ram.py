@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from support.process_engine import Desk, desk, launch, until
-from weft.engines.process import cgroups
-from weft.engines.process.cgroups import Cgroups
-from weft.engines.process.exit_rules import exit_event
-from weft.engines.process.launch_spec import LaunchSpec
+from weft.node.engine import cgroups
+from weft.node.engine.cgroups import Cgroups
+from weft.node.engine.exit_rules import exit_event
+from weft.node.engine.launch_spec import LaunchSpec
 
 GREEDY = (
     "import time; kept = bytearray(400 << 20); kept[::4096] = b'x' * len(kept[::4096]); print('got it'); time.sleep(60)"

@@ -6,7 +6,7 @@ import asyncio
 from pathlib import Path
 
 from support.process_engine import Desk, desk, launch, shell
-from weft.engines.process.rendezvous import Gang, GangMember
+from weft.node.engine.rendezvous import Gang, GangMember
 
 
 def lines(found: Desk, job: str = "1") -> list[str]:

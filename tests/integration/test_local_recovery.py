@@ -12,17 +12,17 @@ import time
 from pathlib import Path
 
 from support.process_engine import Desk, desk, gone, kill, pidfds, shell, until
-from weft.engines.process.events import RunExited, RunStarted
-from weft.engines.process.exit_rules import exit_event
-from weft.engines.process.recovery import run_record
-from weft.engines.process.shim.process_id import Identity, boot_id, identify, is_alive
-from weft.engines.process.shim.process_tree import descendants, list_processes
+from weft.node.engine.events import RunExited, RunStarted
+from weft.node.engine.exit_rules import exit_event
+from weft.node.engine.recovery import run_record
+from weft.node.engine.shim.process_id import Identity, boot_id, identify, is_alive
+from weft.node.engine.shim.process_tree import descendants, list_processes
 
 DRIVER = """
 import asyncio, sys, json
 from pathlib import Path
-from weft.engines.process.engine import ProcessEngine
-from weft.engines.process.launch_spec import LaunchSpec
+from weft.node.engine.engine import ProcessEngine
+from weft.node.engine.launch_spec import LaunchSpec
 
 async def main():
     folder = Path(sys.argv[1])

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from support.process_engine import PATH, Desk, desk, launch, shell
-from weft.engines.process.events import RunExited
-from weft.engines.process.exit_rules import exit_event
-from weft.engines.process.launch_spec import LaunchSpec
 from weft.errors import InputError
+from weft.node.engine.events import RunExited
+from weft.node.engine.exit_rules import exit_event
+from weft.node.engine.launch_spec import LaunchSpec
 
 
 def run(folder: Path, wanted: LaunchSpec) -> tuple[RunExited, Desk]:

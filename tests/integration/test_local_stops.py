@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from support.process_engine import Desk, desk, gone, launch, shell, stopped, until
-from weft.engines.process.events import RunStarted
-from weft.engines.process.exit_rules import exit_event
-from weft.engines.process.shim.process_id import Identity, identify, is_alive
+from weft.node.engine.events import RunStarted
+from weft.node.engine.exit_rules import exit_event
+from weft.node.engine.shim.process_id import Identity, identify, is_alive
 
 Play = Callable[[Desk], Awaitable[None]]
 

@@ -17,9 +17,9 @@ import pytest
 from support.driver_programs import DriverPrograms, driver_programs
 from support.local_scheduler import until
 from support.weft_cli import Weft
-from weft.engines.process.gpu import mps
-from weft.node import checks, cleanup
-from weft.node.runs_here import agent_folders
+from weft.node.care import checks, cleanup
+from weft.node.care.runs_here import agent_folders
+from weft.node.engine.gpu import mps
 
 MPS_ENV = 'echo "pipe=$CUDA_MPS_PIPE_DIRECTORY percent=$CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"'
 

@@ -17,11 +17,11 @@ from support.local_scheduler import is_alive, site, until
 from support.node_signals import shims_of, terminate, tree
 from support.process_engine import Desk, desk, gone, shell
 from support.process_engine import until as until_true
-from weft.engines.process.events import RunExited, RunStarted
-from weft.engines.process.exit_rules import exit_event
-from weft.engines.process.recovery.node_stop import HOLD_S, WINDOW_S
-from weft.engines.process.shim.process_id import send_signal
 from weft.model import Exited
+from weft.node.engine.events import RunExited, RunStarted
+from weft.node.engine.exit_rules import exit_event
+from weft.node.engine.recovery.node_stop import HOLD_S, WINDOW_S
+from weft.node.engine.shim.process_id import send_signal
 
 JOBS = 6
 

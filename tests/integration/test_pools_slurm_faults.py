@@ -18,8 +18,8 @@ from support.live_cluster import Cluster
 from support.local_scheduler import until
 from support.slurm_cluster import NODES
 from support.slurm_pools import PoolSite, pool_site
-from weft.agent.state_dir import AgentDir
 from weft.model import AllocationEnded, AllocationGranted, AllocationRequested, Exited, NodeEndChanged, NodeJoined
+from weft.node.agent.state_dir import AgentDir
 
 pytestmark = pytest.mark.soak
 CANCELS = 12

@@ -33,7 +33,7 @@ def swallowing(here: Cluster, folder: Path, module: str) -> None:
 @pytest.mark.parametrize(
     ("module", "words"),
     [
-        ("weft.agent.worker", ("worker", "--id", "n1", "--gpus", "0")),
+        ("weft.node.agent.worker", ("worker", "--id", "n1", "--gpus", "0")),
         ("weft.server.cluster_main", ("server", "--port", "0")),
     ],
 )

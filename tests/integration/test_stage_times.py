@@ -13,7 +13,7 @@ import pytest
 
 from support import process_engine
 from support.train_env import Inside
-from weft.engines.process.environment import HOOKS_PATH
+from weft.node.engine.environment import HOOKS_PATH
 
 SCRIPT = str(Path(process_engine.__file__).with_name("plain_training.py"))
 WAIT_S = 120.0

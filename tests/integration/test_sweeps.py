@@ -12,7 +12,7 @@ import pytest
 
 from support.local_scheduler import until
 from support.weft_cli import Weft
-from weft.engines.process.shim.run_files import EXIT
+from weft.node.engine.shim.run_files import EXIT
 
 TRAIN = """
 import os, sys, time

@@ -27,7 +27,7 @@ WAIT_S = 60.0
 TRUE = m.JobSpec(command=["true"])
 SLOW = (
     "grpc", "asyncio", "logging", "hashlib", "tempfile", "subprocess", "importlib.metadata", "dataclasses", "inspect",
-    "pathlib", "textwrap", "shutil", "google.protobuf.internal.python_message", "weft.engines", "weft.server",
+    "pathlib", "textwrap", "shutil", "google.protobuf.internal.python_message", "weft.node.engine", "weft.server",
     "weft.model.job",
 )  # fmt: skip
 """Modules that a call to the scheduler of a cluster does not need."""

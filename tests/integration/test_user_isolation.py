@@ -16,7 +16,7 @@ from support.local_scheduler import until
 from support.other_users import User
 from support.shared_node import SharedNode, is_denied, shared_node
 from weft.access.endpoints.paths import server_folder
-from weft.engines.process import cgroups
+from weft.node.engine import cgroups
 
 WAITS = "trap 'exit 0' TERM; while :; do sleep 0.1; done"
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from support import staged_job, weave_member
 from support.process_engine import Desk, desk, gone, kill, launch, until
-from weft.engines.process.launch_spec import LaunchSpec
-from weft.engines.process.weaves import WeaveSpec
+from weft.node.engine.launch_spec import LaunchSpec
+from weft.node.engine.weaves import WeaveSpec
 from weft.train.weave.directory import read_counters
 
 MEMBER = str(Path(weave_member.__file__))

@@ -9,10 +9,10 @@ from support.agent_messages import Room, hello, news, spec
 from support.random_messages import messages, texts
 from support.state_checks import check, snapshot
 from weft.access.wire.messages import AgentMessage, RunEnd, RunNews, SchedulerMessage, Welcome
-from weft.agent.state_machine import Agent
-from weft.engines.process.events import RunExited, RunStarted
-from weft.engines.process.shim.process_id import Identity
 from weft.model import Cancelled, Job, Submitted
+from weft.node.agent.state_machine import Agent
+from weft.node.engine.events import RunExited, RunStarted
+from weft.node.engine.shim.process_id import Identity
 
 NOBODY = Identity("boot", 1, 1)
 BUDGET = settings(max_examples=150, suppress_health_check=list(HealthCheck))

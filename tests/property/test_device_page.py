@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from weft.device import layout, rules
-from weft.device.layout import Owner
+from weft.train.device_page import layout, rules
+from weft.train.device_page.layout import Owner
 
 
 class Device(RuleBasedStateMachine):

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from weft.model import Pool
-from weft.pools.rules import (
+from weft.server.pools.rules import (
     JOIN_TIMEOUT_S,
     MAX_FAILURES,
     UNWANTED_S,

@@ -10,9 +10,9 @@ from typing import Any
 from storm.book import Book
 from support.live_cluster import Cluster
 from support.state_checks import check, double_booked
-from weft.engines.process.shim import run_files
 from weft.model import Exited, Fact, JobId, Start, Submitted
 from weft.model.slots import nodes_of
+from weft.node.engine.shim import run_files
 from weft.scheduling.core.scheduler import Scheduler
 from weft.scheduling.plugins.registry import load_placement, load_policy
 

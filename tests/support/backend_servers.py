@@ -17,13 +17,13 @@ from support.fake_scheduler import PORT_OPTIONS
 from support.process_engine import until
 from weft.access.endpoints.paths import Paths
 from weft.access.wire.convert import node_spec
-from weft.agent.connection import SchedulerChannel
-from weft.agent.node import describe_machine
-from weft.agent.state_dir import AgentDir
-from weft.agent.worker import Worker, create_worker
-from weft.engines.process.gpu.discovery import Machine, discover
-from weft.engines.process.gpu.nvml import NoDriver, Nvml, open_nvml
 from weft.model import Cancelled, Event, Exited, Job, JobId, Submitted, Task
+from weft.node.agent.connection import SchedulerChannel
+from weft.node.agent.node import describe_machine
+from weft.node.agent.state_dir import AgentDir
+from weft.node.agent.worker import Worker, create_worker
+from weft.node.engine.gpu.discovery import Machine, discover
+from weft.node.engine.gpu.nvml import NoDriver, Nvml, open_nvml
 from weft.scheduling.core.state.job import JobState
 from weft.server.api.blobs import Blobs
 from weft.server.auth.identity import owner, set_caller

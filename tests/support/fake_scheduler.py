@@ -33,13 +33,13 @@ from weft.access.wire.messages import (
 )
 from weft.access.wire.protocol import PROTOCOL
 from weft.access.wire.service import OPTIONS
-from weft.agent.connection import SchedulerChannel
-from weft.agent.node import describe_machine
-from weft.agent.state_dir import AgentDir
-from weft.agent.worker import Worker, create_worker
-from weft.agent.worker_event import WorkerEvent
-from weft.engines.process.gpu.discovery import DeclaredGpus, discover
-from weft.engines.process.gpu.nvml import NoDriver, Nvml
+from weft.node.agent.connection import SchedulerChannel
+from weft.node.agent.node import describe_machine
+from weft.node.agent.state_dir import AgentDir
+from weft.node.agent.worker import Worker, create_worker
+from weft.node.agent.worker_event import WorkerEvent
+from weft.node.engine.gpu.discovery import DeclaredGpus, discover
+from weft.node.engine.gpu.nvml import NoDriver, Nvml
 from weft.server.rpc.handlers import handler
 
 PATH = Variable(name="PATH", value=os.environ.get("PATH", "/usr/bin:/bin"))

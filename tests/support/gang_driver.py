@@ -12,10 +12,10 @@ import sys
 from pathlib import Path
 
 from support.process_engine import until
-from weft.engines.process.engine import ProcessEngine
-from weft.engines.process.events import Report, RunExited
-from weft.engines.process.launch_spec import LaunchSpec
-from weft.engines.process.rendezvous import Gang, GangMember, detect_launcher, rendezvous_port
+from weft.node.engine.engine import ProcessEngine
+from weft.node.engine.events import Report, RunExited
+from weft.node.engine.launch_spec import LaunchSpec
+from weft.node.engine.rendezvous import Gang, GangMember, detect_launcher, rendezvous_port
 
 
 async def main(folder: Path, gpus: int, per_gpu: bool, argv: tuple[str, ...]) -> None:

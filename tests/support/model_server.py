@@ -16,7 +16,7 @@ from typing import Any
 
 import support.slow_model
 from support.local_scheduler import until
-from weft.engines.process.free_ports import find_free_port
+from weft.node.engine.free_ports import find_free_port
 
 START_S = 200.0
 ANSWER_S = 100.0

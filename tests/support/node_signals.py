@@ -7,7 +7,7 @@ import os
 import signal
 from pathlib import Path
 
-from weft.engines.process.shim.process_tree import descendants, list_processes
+from weft.node.engine.shim.process_tree import descendants, list_processes
 
 
 def tree(*roots: int) -> list[int]:

@@ -11,11 +11,11 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TypeVar
 
-from weft.engines.process.engine import ProcessEngine
-from weft.engines.process.events import Report, RunExited, RunStarted
-from weft.engines.process.launch_spec import LaunchSpec
-from weft.engines.process.shim.process_id import Identity, is_alive, send_signal
-from weft.engines.process.shim.process_tree import descendants, list_processes
+from weft.node.engine.engine import ProcessEngine
+from weft.node.engine.events import Report, RunExited, RunStarted
+from weft.node.engine.launch_spec import LaunchSpec
+from weft.node.engine.shim.process_id import Identity, is_alive, send_signal
+from weft.node.engine.shim.process_tree import descendants, list_processes
 
 R = TypeVar("R", RunStarted, RunExited)
 PATIENCE_S = 20.0

@@ -18,8 +18,8 @@ from support.builders import Rig
 from support.fake_scheduler import PORT_OPTIONS, Site
 from support.process_engine import until
 from weft.access.wire.messages import AgentMessage, SchedulerMessage
-from weft.agent.worker import Worker
 from weft.model import Cancelled, Event, Exited, Job, JobId, NodeJoined, NodeLost, Submitted, Task, Wake
+from weft.node.agent.worker import Worker
 from weft.server.nodes.outbox import Close, Reply, Send
 from weft.server.nodes.registry import NodeRegistry
 from weft.server.rpc.handlers import handler

@@ -100,7 +100,7 @@ def shared_node(count: int, *words: str, nvml: Path | None = None) -> Iterator[S
 
 
 def _remove_runtime(folder: Path) -> None:
-    from weft.agent.state_dir import agent_dir
+    from weft.node.agent.state_dir import agent_dir
 
     runtime = agent_dir("n1", folder, for_all_users=True).runtime
     shutil.rmtree(runtime, ignore_errors=True)

@@ -15,15 +15,15 @@ from weft.access.jobspec.python import as_text
 from weft.access.jobspec.readers import Given
 from weft.access.jobspec.taskfile import KEYS
 from weft.access.wire.messages import ChangeRequest, JobSpec, NodeSpec, StartRun, SubmitRequest, Variable
-from weft.agent.launch import to_launch_spec
 from weft.cli.submit import task_flags
-from weft.engines.process.environment import gang_or_alone, run_environment
-from weft.engines.process.gpu.discovery import DeclaredGpus, discover
-from weft.engines.process.gpu.nvml import NoDriver
-from weft.engines.process.launch_spec import LaunchSpec
-from weft.engines.process.shim_arguments import shim_arguments
 from weft.model import Edited, Gpu, Held, Job, Node, Submitted, Task, Team, TeamSet
 from weft.model.node import CONTAINERS
+from weft.node.agent.launch import to_launch_spec
+from weft.node.engine.environment import gang_or_alone, run_environment
+from weft.node.engine.gpu.discovery import DeclaredGpus, discover
+from weft.node.engine.gpu.nvml import NoDriver
+from weft.node.engine.launch_spec import LaunchSpec
+from weft.node.engine.shim_arguments import shim_arguments
 from weft.server.auth.identity import Caller
 from weft.server.backends.local import launch_spec
 from weft.server.gpu_numbers import GpuNumbers

@@ -14,8 +14,8 @@ from typing import Any, Final
 
 from weft.access.endpoints.addresses import Address
 from weft.access.endpoints.open_files import allow_open_files
-from weft.engines.background import TaskSet
 from weft.errors import WeftError
+from weft.node.engine.background import TaskSet
 from weft.router.app import Router
 from weft.router.scheduler_link import SchedulerLink
 from weft.router.settings import RouterSettings

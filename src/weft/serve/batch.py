@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from weft.device import process
+from weft.train.device_page import process
 
 TYPE_CHECKING = False  # like typing.TYPE_CHECKING, without importing typing
 if TYPE_CHECKING:
-    from weft.device.process import FreeBatch, MarkedBatch
+    from weft.train.device_page.process import FreeBatch, MarkedBatch
 
 
 def batch(*, llm: bool = False) -> FreeBatch | MarkedBatch:

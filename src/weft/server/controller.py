@@ -11,13 +11,13 @@ from typing import Any, Final
 
 from weft.access.endpoints.paths import Paths
 from weft.access.wire.views.jobs import ProgressView
-from weft.engines.background import TaskSet
-from weft.engines.process.output.left_reports import unsent_report
 from weft.errors import Deposed, InputError, JournalError, Refused
 from weft.history.journal import open_journal
 from weft.history.journal.marker import Marker
 from weft.model import Decision, Event, Slots
 from weft.model.slots import format_slots
+from weft.node.engine.background import TaskSet
+from weft.node.engine.output.left_reports import unsent_report
 from weft.scheduling.core.scheduler import Scheduler
 from weft.scheduling.core.state.job import JobState
 from weft.scheduling.core.state.state import State

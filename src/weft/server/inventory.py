@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from weft.access.wire.messages import GpuShare, NodeStatus
 from weft.access.wire.views.doctor import DeviceView, MembersView
 from weft.access.wire.views.nodes import ShareView
-from weft.engines.process.gpu.sharing import SharedRun
 from weft.model import NodeId
+from weft.node.engine.gpu.sharing import SharedRun
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,12 +15,12 @@ from typing import Final
 from weft.access.endpoints.blob_folder import PRUNE_S, prune_blobs
 from weft.access.endpoints.config import effective_setting, shared_folder
 from weft.access.endpoints.paths import Paths, recorded_paths, user_paths
-from weft.engines.background import TaskSet
-from weft.engines.process.gpu.this_machine import discover_this_machine
 from weft.errors import JournalDamaged, WeftError
 from weft.history.journal import store_at
 from weft.history.journal.marker import Marker, remedy
 from weft.inputs.locks import try_lock, write_holder
+from weft.node.engine.background import TaskSet
+from weft.node.engine.gpu.this_machine import discover_this_machine
 from weft.server.api.service import Service
 from weft.server.api.unix_socket import UnixSocketServer
 from weft.server.backends.local import local_backend

@@ -16,7 +16,6 @@ from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
-from weft.engines.background import TaskSet
 from weft.errors import Deposed, InputError, JournalError, Refused, WeftError
 from weft.history.journal.base import Encoded
 from weft.history.journal.codec import encode_line
@@ -35,6 +34,7 @@ from weft.model import (
     Unwoven,
     Wake,
 )
+from weft.node.engine.background import TaskSet
 from weft.scheduling.core.scheduler import Scheduler
 from weft.server.pause_reasons import POLICY_FAILED
 from weft.server.process.clock import Clock

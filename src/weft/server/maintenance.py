@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from weft.access.endpoints.paths import Paths
-from weft.engines.background import TaskSet
-from weft.engines.process.output.logs import RUNS_KEPT, remove_old_runs
 from weft.history.journal import Journal, for_process, store_at
 from weft.model import Event, Paused, Purged, Resumed
+from weft.node.engine.background import TaskSet
+from weft.node.engine.output.logs import RUNS_KEPT, remove_old_runs
 from weft.scheduling.core.scheduler import Scheduler
 from weft.scheduling.core.state.state import State
 from weft.server.backends.base import RunLogs

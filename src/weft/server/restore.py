@@ -13,18 +13,18 @@ from pathlib import Path
 from typing import Any, Final
 
 from weft.access.endpoints.paths import Paths
-from weft.engines.process.events import RunExited
-from weft.engines.process.exit_rules import exit_event
-from weft.engines.process.gpu.discovery import Machine, load_devices
-from weft.engines.process.recovery.run_record import judge, read_evidence
-from weft.engines.process.shim import run_files
-from weft.engines.process.shim.process_id import boot_id, is_alive
 from weft.errors import JournalError
 from weft.history.journal import Store, open_journal, store_at
 from weft.history.journal.codec import decode_line, encode_line
 from weft.history.journal.marker import Marker, Restored
 from weft.inputs.locks import locked
 from weft.model import Cancelled, Exited, Fact, Job, JobId, NodeJoined, PerRank, Seconds, Slots, Start, Submitted, Task
+from weft.node.engine.events import RunExited
+from weft.node.engine.exit_rules import exit_event
+from weft.node.engine.gpu.discovery import Machine, load_devices
+from weft.node.engine.recovery.run_record import judge, read_evidence
+from weft.node.engine.shim import run_files
+from weft.node.engine.shim.process_id import boot_id, is_alive
 from weft.scheduling.core.state.job import JobState
 from weft.scheduling.core.state.state import State
 

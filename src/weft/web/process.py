@@ -19,8 +19,8 @@ from weft.access.endpoints.credentials import Credentials, find_credentials
 from weft.access.endpoints.open_files import allow_open_files
 from weft.access.endpoints.paths import Paths
 from weft.access.wire.views.changes import ChangesView
-from weft.engines.background import TaskSet
 from weft.errors import WeftError
+from weft.node.engine.background import TaskSet
 from weft.server.auth.tokens import follow_tokens
 from weft.server.http.listener import MAX_CONNECTIONS, Listener, TlsFiles
 from weft.web.access.login import Login

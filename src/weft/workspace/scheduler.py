@@ -22,7 +22,7 @@ def connect_with_gpus(config: Config) -> Client:
     If no GPUs are declared and there is no driver, declare the first `gpu_count`. If they were declared for a workspace
     with a smaller `gpu_count`, declare more; running jobs continue."""
     from weft.access.client import Client
-    from weft.engines.process.gpu.this_machine import discover_this_machine
+    from weft.node.engine.gpu.this_machine import discover_this_machine
     from weft.server.settings import load
     from weft.workspace.locks import gpus_locked
 

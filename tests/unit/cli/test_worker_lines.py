@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from weft.access.endpoints.addresses import Address
-from weft.agent.state_dir import AgentDir
-from weft.agent.worker_event import WorkerEvent
 from weft.cli.views.worker import StatusLines
-from weft.engines.process.gpu.discovery import DeclaredGpus, discover
-from weft.engines.process.gpu.nvml import NoDriver
+from weft.node.agent.state_dir import AgentDir
+from weft.node.agent.worker_event import WorkerEvent
+from weft.node.engine.gpu.discovery import DeclaredGpus, discover
+from weft.node.engine.gpu.nvml import NoDriver
 
 
 @pytest.mark.parametrize(

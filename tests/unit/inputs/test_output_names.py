@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from weft.engines.process.launch_spec import LaunchSpec
-from weft.engines.process.output.file_names import output_arguments
 from weft.errors import InputError
 from weft.inputs.output_names import check_output_name
+from weft.node.engine.launch_spec import LaunchSpec
+from weft.node.engine.output.file_names import output_arguments
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from weft.engines.process.output.logs import MAX_PART_BYTES, LogPart, log_path, read_part
-from weft.engines.process.shim.log_cap import enforce_cap
 from weft.model import Job
+from weft.node.engine.output.logs import MAX_PART_BYTES, LogPart, log_path, read_part
+from weft.node.engine.shim.log_cap import enforce_cap
 from weft.scheduling.core.state.job import JobState
 from weft.server.api.logs import LogQuery, _read_run
 

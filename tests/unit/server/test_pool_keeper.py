@@ -36,13 +36,13 @@ from weft.model import (
     Team,
     TeamSet,
 )
-from weft.pools.provider import AllocationSpec, AllocationStatus, ProviderError, Site
 from weft.scheduling.core.scheduler import Scheduler
 from weft.scheduling.plugins import registry
 from weft.server.auth.tokens import Tokens
 from weft.server.loop import Loop
 from weft.server.pools import keeper as keeper_module
 from weft.server.pools.keeper import PoolKeeper
+from weft.server.pools.provider import AllocationSpec, AllocationStatus, ProviderError, Site
 from weft.server.pools.views import explain_pools
 from weft.server.process.clock import Clock
 from weft.server.services.autoscaling import NO_LOAD

@@ -38,8 +38,8 @@ def build_image(text: str, file: str, scheduler: Address | None, *, dry_run: boo
 
 
 def _build(keys: YamlMapping, folder: str, runtime: str, *, dry_run: bool) -> str:
-    from weft.engines.process.container.detection import host_environment
-    from weft.engines.process.container.images import build_once, find_containerfile, tag_of
+    from weft.node.engine.container.detection import host_environment
+    from weft.node.engine.container.images import build_once, find_containerfile, tag_of
 
     context = os.path.join(folder, keys.text("context", "."))
     listed = keys.get("args")

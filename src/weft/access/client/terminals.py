@@ -11,9 +11,9 @@ from typing import Any, Final
 
 from weft.access.endpoints.paths import Paths
 from weft.access.wire import messages as m
-from weft.engines.process.shim import terminal as run_terminal
-from weft.engines.process.shim.run_files import run_dir
 from weft.errors import WeftError
+from weft.node.engine.shim import terminal as run_terminal
+from weft.node.engine.shim.run_files import run_dir
 
 CHUNK_BYTES: Final = 1 << 15
 Converse = Callable[[Iterator[m.TerminalPart]], Iterator[m.TerminalPart]]

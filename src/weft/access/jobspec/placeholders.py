@@ -103,7 +103,7 @@ def _check_known(name: str, params: Mapping[str, str]) -> str:
 
 
 def _variable(name: str, params: Mapping[str, str]) -> str:
-    from weft.engines.process.environment import param_variable
+    from weft.node.engine.environment import param_variable
 
     variable = param_variable(name)
     others = [other for other in params if other != name and param_variable(other) == variable]

@@ -68,7 +68,7 @@ def read_script(command: Sequence[str]) -> Script | None:
 
 def unmet_needs(script: Script, spec: JobSpec) -> Iterator[str]:
     """Yield what the script names of Slurm and its job does not have, each with the first line."""
-    from weft.engines.process.slurm_variables import ALL, variable_names
+    from weft.node.engine.slurm_variables import ALL, variable_names
 
     known = {"cpus": spec.cpus or int(spec.HasField("gpus") and not spec.gpus)}
     if spec.array:

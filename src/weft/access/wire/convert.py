@@ -10,9 +10,9 @@ from google.protobuf.message import Message
 from weft.access.wire.messages import GpuSpec, NodeSpec, RunEnd, RunNews, StageProfile, Variable
 
 if TYPE_CHECKING:
-    from weft.engines.process.events import RunExited
-    from weft.engines.process.gpu.discovery import Machine
     from weft.model import Node, Profile
+    from weft.node.engine.events import RunExited
+    from weft.node.engine.gpu.discovery import Machine
 
 Pairs = tuple[tuple[str, str], ...]
 
@@ -94,7 +94,7 @@ def run_end(report: RunExited) -> RunEnd:
 
 def run_exited(news: RunNews, at: float) -> RunExited:
     """Return the exit of a run as an agent reported it at this time."""
-    from weft.engines.process.events import RunExited  # clients convert no exits
+    from weft.node.engine.events import RunExited  # clients convert no exits
 
     end = news.end
     return RunExited(

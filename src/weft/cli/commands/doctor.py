@@ -40,8 +40,8 @@ def run(args: argparse.Namespace) -> int:
     from weft.access.endpoints.paths import user_paths
     from weft.access.wire.views.doctor import DoctorView
     from weft.history.journal.base import OK, UNFINISHED
-    from weft.node.checks import check
-    from weft.node.scheduler_side import clock_offset
+    from weft.node.care.checks import check
+    from weft.node.care.scheduler_side import clock_offset
 
     here = user_paths()
     where = effective_setting("scheduler", args.scheduler)
@@ -95,7 +95,7 @@ def _free_mb(here: Paths) -> int | None:
 def _would_be(here: Paths, found: DoctorView, problems: list[str]) -> DoctorView:
     """Add the settings that a scheduler would have."""
     from weft.access.endpoints.config import shared_folder
-    from weft.engines.process.gpu.ledger_folder import check_folder
+    from weft.node.engine.gpu.ledger_folder import check_folder
     from weft.server.settings import load
 
     try:
@@ -113,8 +113,8 @@ def _would_be(here: Paths, found: DoctorView, problems: list[str]) -> DoctorView
 def _with_machine(found: DoctorView, settings: Settings) -> DoctorView:
     """Add the machine as a scheduler would find it."""
     from weft.access.wire.views.doctor import DeviceView
-    from weft.engines.process.gpu.nvml import NoDriver
-    from weft.engines.process.gpu.this_machine import discover_this_machine
+    from weft.node.engine.gpu.nvml import NoDriver
+    from weft.node.engine.gpu.this_machine import discover_this_machine
     from weft.server.admin.guarantees import ADVISORY, ENFORCED
 
     machine, nvml = discover_this_machine(settings.gpus, settings.models, settings.memories)

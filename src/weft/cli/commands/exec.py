@@ -35,8 +35,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from weft.access.endpoints.paths import Paths
-    from weft.engines.process.shim.run_files import run_dir
     from weft.errors import InputError
+    from weft.node.engine.shim.run_files import run_dir
 
     command = task_flags.strip_dashes(args.command)
     if not command:
@@ -89,17 +89,17 @@ def _run_in(folder: str, job: str, command: list[str]) -> int:
     import os
     import subprocess
 
-    from weft.engines.process.shim import run_files
-    from weft.engines.process.shim.containers import outer_directory
-    from weft.engines.process.shim.launch import DEFAULT_PATH, NOT_EXECUTABLE, LaunchError, find_program
     from weft.errors import WeftError
+    from weft.node.engine.shim import run_files
+    from weft.node.engine.shim.containers import outer_directory
+    from weft.node.engine.shim.launch import DEFAULT_PATH, NOT_EXECUTABLE, LaunchError, find_program
 
     spec = run_files.read_object(os.path.join(folder, run_files.SPEC))
     if spec is None:
         raise WeftError(f"the files of job {job} cannot be read: {folder}\n  weft doctor looks for problems")
     env = _environment(spec)
     if spec.get("container"):
-        from weft.engines.process.container.entry import entry_of_run
+        from weft.node.engine.container.entry import entry_of_run
 
         command, env = entry_of_run(folder, spec, command, terminal=os.isatty(0))
     try:

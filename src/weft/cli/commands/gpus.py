@@ -59,7 +59,7 @@ def _gpus_of_this_machine() -> GpusView:
     from weft.access.endpoints.paths import user_paths
     from weft.access.wire.views.nodes import GpusView, GpuView
     from weft.access.wire.views.timestamps import iso
-    from weft.engines.process.gpu.this_machine import discover_this_machine
+    from weft.node.engine.gpu.this_machine import discover_this_machine
     from weft.server.settings import load
 
     settings = load(user_paths().state)

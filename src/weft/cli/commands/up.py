@@ -103,7 +103,7 @@ def run(args: argparse.Namespace) -> int:
 def _prepare_shared(settings: Settings) -> None:
     """Check the folder of the ledger, also one that an earlier command, the environment or the config file names."""
     from weft.access.endpoints.config import shared_folder
-    from weft.engines.process.gpu.ledger_folder import OPEN_TO_ALL, prepare_folder
+    from weft.node.engine.gpu.ledger_folder import OPEN_TO_ALL, prepare_folder
 
     folder = shared_folder(settings.shared)
     if folder and prepare_folder(folder):

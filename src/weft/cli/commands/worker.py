@@ -23,12 +23,12 @@ from weft.errors import InputError
 
 if TYPE_CHECKING:
     from weft.access.endpoints.addresses import Address
-    from weft.agent.connection import Dial
-    from weft.agent.state_dir import AgentDir
-    from weft.agent.worker import Worker
-    from weft.agent.worker_event import WorkerEvent
-    from weft.engines.process.gpu.discovery import Machine
-    from weft.engines.process.gpu.nvml import NoDriver, Nvml
+    from weft.node.agent.connection import Dial
+    from weft.node.agent.state_dir import AgentDir
+    from weft.node.agent.worker import Worker
+    from weft.node.agent.worker_event import WorkerEvent
+    from weft.node.engine.gpu.discovery import Machine
+    from weft.node.engine.gpu.nvml import NoDriver, Nvml
 
 EXAMPLE: Final = """examples:
   weft worker
@@ -107,7 +107,7 @@ def run(args: argparse.Namespace) -> int:
         raise InputError("--kill needs --stop", hint="write weft worker --id NAME --stop --kill")
     if not args.background:
         return _work(args)
-    from weft.bringup import background
+    from weft.node.bringup import background
 
     started = background.start(lambda notify: _work(args, notify))
     if isinstance(started, int):
@@ -120,7 +120,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _work(args: argparse.Namespace, notify: Callable[[AgentDir, WorkerEvent], None] | None = None) -> int:
-    from weft.agent.without_openssl import avoid_openssl
+    from weft.node.agent.without_openssl import avoid_openssl
 
     avoid_openssl()
     connection.load_grpc()
@@ -129,9 +129,9 @@ def _work(args: argparse.Namespace, notify: Callable[[AgentDir, WorkerEvent], No
     from weft.access.endpoints import config
     from weft.access.endpoints.addresses import Address
     from weft.access.wire.convert import node_spec
-    from weft.agent.node import describe_machine
-    from weft.agent.worker import LEAVE_GRACE_S, create_worker
     from weft.model.node import CONTAINERS
+    from weft.node.agent.node import describe_machine
+    from weft.node.agent.worker import LEAVE_GRACE_S, create_worker
 
     scheduler = config.scheduler_address(args.scheduler) or Address("localhost")
     host, port = _advertised_address(args.addr, scheduler)
@@ -166,8 +166,8 @@ def _work(args: argparse.Namespace, notify: Callable[[AgentDir, WorkerEvent], No
 
 
 def _stop(args: argparse.Namespace) -> int:
-    from weft.bringup import background
-    from weft.engines.process.gpu.this_machine import host_name
+    from weft.node.bringup import background
+    from weft.node.engine.gpu.this_machine import host_name
 
     name = args.id or host_name()
     folder = _folder(args, name)
@@ -192,8 +192,8 @@ def _stop(args: argparse.Namespace) -> int:
 
 
 def _folder(args: argparse.Namespace, name: str, *, separates: bool | None = None) -> AgentDir:
-    from weft.agent.state_dir import agent_dir
-    from weft.engines.process.users.accounts import separates_users
+    from weft.node.agent.state_dir import agent_dir
+    from weft.node.engine.users.accounts import separates_users
 
     if separates is None:
         separates = separates_users(args.run_as, os.environ, is_pilot=args.pilot)
@@ -201,12 +201,12 @@ def _folder(args: argparse.Namespace, name: str, *, separates: bool | None = Non
 
 
 def _machine(args: argparse.Namespace) -> tuple[Machine, Nvml | NoDriver]:
-    from weft.engines.process.gpu.this_machine import discover_this_machine, host_name
     from weft.inputs.quantities import parse_megabytes
+    from weft.node.engine.gpu.this_machine import discover_this_machine, host_name
 
     name = args.id or host_name()
     if args.gpus == "allocated":
-        from weft.engines.process.gpu.allocated import discover_allocated
+        from weft.node.engine.gpu.allocated import discover_allocated
 
         machine, nvml = discover_allocated(args.models, args.memories, name=name, pretend=args.pretend)
     else:
@@ -223,8 +223,8 @@ def _machine(args: argparse.Namespace) -> tuple[Machine, Nvml | NoDriver]:
 async def _serve(worker: Worker, show: StatusLines) -> int:
     import asyncio
 
-    from weft.agent.free_memory import TRIM_PERIOD_S, return_free_memory
-    from weft.engines.background import repeat
+    from weft.node.agent.free_memory import TRIM_PERIOD_S, return_free_memory
+    from weft.node.engine.background import repeat
 
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -248,7 +248,7 @@ def _dial(scheduler: Address) -> Dial:
     import grpc.aio
 
     from weft.access.endpoints import credentials
-    from weft.agent.connection import SchedulerChannel, ServerCycle
+    from weft.node.agent.connection import SchedulerChannel, ServerCycle
 
     def dial(server: Address) -> SchedulerChannel:
         found = credentials.find_credentials(scheduler, "worker")

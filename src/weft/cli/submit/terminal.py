@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, Final
 from weft.access.client.terminals import Tunnel, connect_here
 from weft.access.endpoints.paths import Paths
 from weft.access.wire.messages import TerminalPart
-from weft.engines.process.shim import terminal as run_terminal
 from weft.errors import InputError, NotFound, WeftError
+from weft.node.engine.shim import terminal as run_terminal
 
 if TYPE_CHECKING:
     from weft.access.client import Client

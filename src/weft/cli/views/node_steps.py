@@ -12,8 +12,8 @@ from weft.cli.tables import Cell, Column
 
 if TYPE_CHECKING:
     from weft.access.wire.views.steps import StepView
-    from weft.bringup.ssh import CallResult
-    from weft.node.mesh.cluster import ClusterCheckView
+    from weft.node.bringup.ssh import CallResult
+    from weft.node.care.mesh.cluster import ClusterCheckView
 
 COLOURS: Final = {
     steps.DONE: "green", steps.OK: "green", steps.WARNING: "yellow", steps.FAILED: "red", steps.PLANNED: "cyan",
@@ -39,7 +39,7 @@ def add_sudo(parser: argparse.ArgumentParser) -> None:
 
 def print_steps(args: argparse.Namespace, found: Sequence[StepView]) -> int:
     """Print the steps of this machine. Return 1 if one failed."""
-    from weft.engines.process.gpu.this_machine import host_name
+    from weft.node.engine.gpu.this_machine import host_name
 
     if args.json:
         render.print_json(steps.StepsView(node=host_name(), steps=found))
@@ -50,8 +50,8 @@ def print_steps(args: argparse.Namespace, found: Sequence[StepView]) -> int:
 
 def run_over_ssh(args: argparse.Namespace, action: str, *flags: str) -> int:
     """Run the action on every machine of the hosts file and print its steps. Return 1 if one failed."""
-    from weft.bringup.hosts import read_hosts
-    from weft.bringup.ssh import call_each
+    from weft.node.bringup.hosts import read_hosts
+    from weft.node.bringup.ssh import call_each
 
     given = [f"--{name.replace('_', '-')}" for name in ("dry_run", "sudo") if getattr(args, name, False)]
     words = ("node", action, *given, *flags, "--json")

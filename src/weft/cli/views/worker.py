@@ -12,9 +12,9 @@ from weft.cli.text import escape_controls, plural
 
 if TYPE_CHECKING:
     from weft.access.endpoints.addresses import Address
-    from weft.agent.state_dir import AgentDir
-    from weft.agent.worker_event import WorkerEvent
-    from weft.engines.process.gpu.discovery import Machine
+    from weft.node.agent.state_dir import AgentDir
+    from weft.node.agent.worker_event import WorkerEvent
+    from weft.node.engine.gpu.discovery import Machine
 
 
 class StatusLines:

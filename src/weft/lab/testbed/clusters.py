@@ -12,9 +12,6 @@ from typing import Final, NamedTuple
 
 from weft.access.endpoints.addresses import Address, parse_address
 from weft.access.endpoints.paths import server_folder
-from weft.bringup import record, teardown
-from weft.bringup.loopback import bring_up
-from weft.bringup.record import Record
 from weft.history.journal import JsonlJournal, open_journal
 from weft.inputs.atomic import write_atomic
 from weft.lab.testbed.emulated_jobs import live_policy
@@ -24,6 +21,9 @@ from weft.lab.testbed.served import Wait, served_scheduler
 from weft.lab.testbed.store import CLUSTER, JOURNAL
 from weft.lab.testbed.workload import CellWorkload
 from weft.model import Fact
+from weft.node.bringup import record, teardown
+from weft.node.bringup.loopback import bring_up
+from weft.node.bringup.record import Record
 
 UNLIMITED: Final = 1_000_000
 """Preemptions: the published policies stop a job as often as they like."""

@@ -26,10 +26,10 @@ from weft.model import (
 )
 from weft.model.pool import Pool
 from weft.model.status import Reason
-from weft.pools.providers import SETTINGS, TITLES
 from weft.scheduling.core.state.pools import PoolState
 from weft.server.controller import Controller
 from weft.server.pools.keeper import PoolKeeper, new_key
+from weft.server.pools.providers import SETTINGS, TITLES
 
 MAX_NODES: Final = 10_000
 MAX_GPUS: Final = 1024

@@ -14,9 +14,9 @@ from weft.access.wire.views.changes import ChangesView
 from weft.access.wire.views.jobs import ProgressView
 from weft.access.wire.views.services import ServiceView
 from weft.access.wire.views.weaves import WeaveView
-from weft.engines.background import TaskSet
 from weft.errors import Refused
 from weft.model import Decision, Event, JobId, NodeId, Seconds
+from weft.node.engine.background import TaskSet
 from weft.scheduling.core.scheduler import Scheduler
 from weft.scheduling.core.state.job import JobState
 from weft.server.api.services import service_views

@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from weft.access.wire.messages import LogChunk, LogsRequest
-from weft.engines.process.launch_spec import LOG_CAP_BYTES
-from weft.engines.process.output.logs import RUNS_KEPT, LogPart
 from weft.errors import NotFound
 from weft.model import JobId
 from weft.model.slots import nodes_of
+from weft.node.engine.launch_spec import LOG_CAP_BYTES
+from weft.node.engine.output.logs import RUNS_KEPT, LogPart
 from weft.scheduling.core.state.job import JobState
 from weft.server.auth.identity import Caller, check_owner
 from weft.server.controller import Controller

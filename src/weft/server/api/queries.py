@@ -21,11 +21,11 @@ from weft.access.wire.views.sweeps import SweepsView
 from weft.access.wire.views.teams import TeamsView
 from weft.access.wire.views.timestamps import iso
 from weft.access.wire.views.weaves import WeavesView
-from weft.engines.process.shim.run_files import LOG, run_dir
 from weft.errors import UnknownName
 from weft.model import JobId, NodeId
 from weft.model.slots import format_slots
 from weft.model.status import ENDED, Reason
+from weft.node.engine.shim.run_files import LOG, run_dir
 from weft.scheduling.core.explain import Explanation, explain
 from weft.scheduling.core.reasons import WaitReasons, why_not_woven
 from weft.scheduling.core.state.job import JobState

@@ -22,8 +22,8 @@ from weft.access.wire import messages as m
 from weft.access.wire.convert import pairs
 from weft.access.wire.service import PREFIX, SERVER, SERVICES
 from weft.access.wire.views.base import encode
-from weft.engines.background import TaskSet
 from weft.errors import InputError, NotAuthenticated, NotPermitted, WeftError
+from weft.node.engine.background import TaskSet
 from weft.server.auth import tls
 from weft.server.auth.identity import Caller, Role, caller, owner, set_caller
 from weft.server.auth.rate_limit import FailureLimiter, host_of

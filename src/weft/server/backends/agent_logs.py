@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterable
 
 from weft.access.wire import messages as m
 from weft.access.wire.runs import MAX_JOBS_PER_MESSAGE
-from weft.engines.process.launch_spec import is_valid_job_id
-from weft.engines.process.output.logs import MISSING, RUNS_KEPT, LogPart
 from weft.errors import InputError
 from weft.model import JobId, NodeId, Start
 from weft.model.slots import nodes_of
+from weft.node.engine.launch_spec import is_valid_job_id
+from weft.node.engine.output.logs import MISSING, RUNS_KEPT, LogPart
 from weft.scheduling.core.state.job import JobState
 from weft.server.backends.base import Host
 from weft.server.nodes.log_requests import LogRequests

@@ -13,11 +13,11 @@ from typing import Final
 
 from weft.access.wire import messages as m
 from weft.access.wire.runs import MAX_JOBS_PER_MESSAGE
-from weft.engines.background import TaskSet
-from weft.engines.process import lease
 from weft.history.journal.postgres.blobs import BlobTable
 from weft.model import Continued, Event, JobId, NodeId, Resumed, Seconds, Start, Suspended
 from weft.model.slots import nodes_of
+from weft.node.engine import lease
+from weft.node.engine.background import TaskSet
 from weft.scheduling.core.scheduler import Scheduler
 from weft.scheduling.core.state.job import JobState
 from weft.scheduling.plugins import registry as plugins

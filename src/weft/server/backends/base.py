@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from weft.access.endpoints.paths import Paths
 from weft.access.wire.messages import SchedulerMessage
-from weft.engines.process.output.logs import MISSING, LogPart
 from weft.history.journal.postgres.blobs import BlobTable
 from weft.model import Continued, Decision, JobId, NodeId, Suspended, Unwoven
+from weft.node.engine.output.logs import MISSING, LogPart
 from weft.scheduling.core.scheduler import Scheduler
 from weft.scheduling.core.state.job import JobState
 from weft.scheduling.core.state.state import State

@@ -9,19 +9,6 @@ from typing import Any, Final
 
 from weft.access.endpoints.config import sharing_setting
 from weft.access.wire.views.doctor import DeviceView
-from weft.agent.launch import to_launch_spec
-from weft.agent.replicas.prober import ReplicaReport
-from weft.agent.runtime import NodeRuntime, NodeSetup, with_gpus_in_use
-from weft.engines.process.environment import LOOPBACK
-from weft.engines.process.events import Report, RunStarted
-from weft.engines.process.exit_rules import exit_event
-from weft.engines.process.gpu.discovery import Machine
-from weft.engines.process.gpu.ledger import GpuLedger
-from weft.engines.process.gpu.nvml import NoDriver, Nvml
-from weft.engines.process.gpu.poller import FactsAt, HeldGpus
-from weft.engines.process.gpu.this_machine import host_name
-from weft.engines.process.launch_spec import LaunchSpec
-from weft.engines.process.output.logs import MISSING, LogPart, log_path, read_part
 from weft.model import (
     Continued,
     Event,
@@ -40,6 +27,19 @@ from weft.model import (
     Suspended,
     Unwoven,
 )
+from weft.node.agent.launch import to_launch_spec
+from weft.node.agent.replicas.prober import ReplicaReport
+from weft.node.agent.runtime import NodeRuntime, NodeSetup, with_gpus_in_use
+from weft.node.engine.environment import LOOPBACK
+from weft.node.engine.events import Report, RunStarted
+from weft.node.engine.exit_rules import exit_event
+from weft.node.engine.gpu.discovery import Machine
+from weft.node.engine.gpu.ledger import GpuLedger
+from weft.node.engine.gpu.nvml import NoDriver, Nvml
+from weft.node.engine.gpu.poller import FactsAt, HeldGpus
+from weft.node.engine.gpu.this_machine import host_name
+from weft.node.engine.launch_spec import LaunchSpec
+from weft.node.engine.output.logs import MISSING, LogPart, log_path, read_part
 from weft.scheduling.core.scheduler import Scheduler
 from weft.scheduling.core.state.job import JobState
 from weft.scheduling.core.state.state import State

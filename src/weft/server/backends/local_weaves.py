@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from weft.agent.launch import weave_spec
-from weft.agent.runtime import NodeRuntime
-from weft.engines.background import TaskSet
-from weft.engines.process.weave_spec import WeaveSpec
 from weft.model import Event, Seconds
+from weft.node.agent.launch import weave_spec
+from weft.node.agent.runtime import NodeRuntime
+from weft.node.engine.background import TaskSet
+from weft.node.engine.weave_spec import WeaveSpec
 from weft.scheduling.core.state.job import JobState
 from weft.server.backends.base import Host
 from weft.server.weaves.messages import weave_id, weave_message

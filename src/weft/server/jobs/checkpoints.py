@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from weft.access.wire.views.jobs import CheckpointView
-from weft.engines.process.output.left_reports import read_left
-from weft.engines.process.shim import run_files
 from weft.inputs.atomic import write_atomic
 from weft.model import JobId
+from weft.node.engine.output.left_reports import read_left
+from weft.node.engine.shim import run_files
 from weft.server.jobs.progress_report import checkpoint_of
 
 LATEST: Final = "latest.json"

@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from weft.access.wire.views.jobs import ProgressView, StageTimesView
-from weft.engines.process.output.progress_bars import last_bar
 from weft.model import Decision, Event, Exited, JobId, Progressed, Reported, Seconds
 from weft.model.profiles import is_profiling_run, key_of, problem_of_profile
+from weft.node.engine.output.progress_bars import last_bar
 from weft.scheduling.core.state.job import JobState
 from weft.scheduling.core.state.state import State
 from weft.server.jobs.progress_report import Report

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from weft.engines.background import TaskSet
 from weft.model import Decision, Event, Exited, JobId, NodeId, Seconds, Use, Used
+from weft.node.engine.background import TaskSet
 from weft.scheduling.core.state.job import JobState
 from weft.scheduling.core.state.state import State
 from weft.server.inventory import GpuUsage

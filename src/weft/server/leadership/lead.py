@@ -7,11 +7,11 @@ import logging
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
-from weft.engines.process.lease import now
 from weft.errors import JournalError
 from weft.history.journal.leadership import RENEWALS_PER_LEASE, Tenure
 from weft.history.journal.postgres.lease import LeaderLease
 from weft.history.journal.postgres.led import LedJournal
+from weft.node.engine.lease import now
 
 RETRIES_PER_RENEWAL: Final = 5
 log = logging.getLogger(__name__)

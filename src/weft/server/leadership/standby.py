@@ -10,12 +10,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from weft.engines.process.lease import now
 from weft.errors import JournalError, NotLeading, WeftError
 from weft.history.journal import Journal
 from weft.history.journal.leadership import LeaderRecord
 from weft.history.journal.postgres.journal import PostgresJournal
 from weft.history.journal.postgres.lease import LeaderLease
+from weft.node.engine.lease import now
 from weft.scheduling.core.scheduler import Scheduler
 from weft.server.leadership.file_mirror import FileFollower
 from weft.server.leadership.lead import Lead

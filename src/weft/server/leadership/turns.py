@@ -17,7 +17,6 @@ from typing import Final
 from weft.access.endpoints.addresses import Address
 from weft.access.endpoints.paths import Paths
 from weft.access.endpoints.private_files import write_private
-from weft.engines.background import TaskSet
 from weft.errors import JournalDamaged, NotLeading, WeftError
 from weft.history.journal import store_at
 from weft.history.journal.marker import Marker
@@ -28,6 +27,7 @@ from weft.history.journal.postgres.lease import LeaderLease
 from weft.history.journal.postgres.led import LedJournal
 from weft.history.journal.postgres.session import ConnectionLost
 from weft.model import Paused
+from weft.node.engine.background import TaskSet
 from weft.server.auth.interceptor import AuthGateway
 from weft.server.auth.token_tables import PostgresTokenTable
 from weft.server.auth.tokens import DATABASE_FILE, Tokens

@@ -15,11 +15,11 @@ from typing import Final
 
 from weft.access.wire.convert import pairs
 from weft.access.wire.messages import RunRecord
-from weft.engines.process.launch_spec import is_valid_job_id
 from weft.errors import WeftError
 from weft.model import Decision, Event, Job, JobId, NodeId, Resumed, Seconds, Start, Submitted
 from weft.model.slots import nodes_of
 from weft.model.status import ENDED
+from weft.node.engine.launch_spec import is_valid_job_id
 from weft.scheduling.core.admission import check_job
 from weft.scheduling.core.scheduler import Scheduler
 from weft.scheduling.core.state.state import State

@@ -11,12 +11,12 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from weft.access.wire.runs import TORN
-from weft.engines.process.events import RunExited
-from weft.engines.process.exit_rules import FIRST_DELAY_S, MAX_DELAY_S, exit_event, outcome
-from weft.engines.process.rendezvous import detect_launcher
-from weft.engines.process.shim.run_files import SAVED_AT_LIMIT
 from weft.model import Exited, Job, JobId, NodeId, Seconds, Slots, Task
 from weft.model.slots import nodes_of
+from weft.node.engine.events import RunExited
+from weft.node.engine.exit_rules import FIRST_DELAY_S, MAX_DELAY_S, exit_event, outcome
+from weft.node.engine.rendezvous import detect_launcher
+from weft.node.engine.shim.run_files import SAVED_AT_LIMIT
 from weft.scheduling.core.state.job import JobState
 
 NOT_BEGUN: Final = frozenset({"never-started", "port-taken"})

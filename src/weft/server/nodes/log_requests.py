@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Final
 
 from weft.access.wire import messages as m
-from weft.engines.process.output.logs import LogPart
+from weft.node.engine.output.logs import LogPart
 
 ANSWER_TIMEOUT_S: Final = 10.0
 """An agent that takes longer counts as gone."""

@@ -7,10 +7,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from weft.engines.process.output.logs import MISSING, LogPart, last_lines_offset
-from weft.engines.process.shim import run_files
 from weft.inputs.atomic import write_atomic
 from weft.model import JobId, NodeId
+from weft.node.engine.output.logs import MISSING, LogPart, last_lines_offset
+from weft.node.engine.shim import run_files
 
 PREFIX: Final = "tail."
 MAX_TAIL_BYTES: Final = 16 << 10

@@ -1,6 +1,6 @@
 """The registry of nodes, as a state machine: messages and the time go in, events and replies come out.
 
-Replies are sent once the events are on disk. The other end is `weft.agent.state_machine`; the rules are in
+Replies are sent once the events are on disk. The other end is `weft.node.agent.state_machine`; the rules are in
 docs/reference/cluster.md. Several messages may arrive before the events of the first reach the state. So members and
 gangs record what was reported, and no event is produced twice.
 """
@@ -23,7 +23,6 @@ from weft.access.wire.messages import (
     Welcome,
 )
 from weft.access.wire.protocol import PROTOCOL
-from weft.engines.process.gpu.monitor import REASONS
 from weft.model import (
     Blocked,
     Cordoned,
@@ -43,6 +42,7 @@ from weft.model import (
     Unwoven,
 )
 from weft.model.status import Reason
+from weft.node.engine.gpu.monitor import REASONS
 from weft.scheduling.core.state.state import State
 from weft.server.nodes import registration
 from weft.server.nodes.outbox import Close, Outbox, Outcome, Reply

@@ -18,7 +18,7 @@ from weft.access.wire.messages import (
     RunEnd,
     RunNews,
 )
-from weft.engines.process.launch_spec import is_valid_job_id
+from weft.node.engine.launch_spec import is_valid_job_id
 
 MAX_GPUS: Final = 1024
 MAX_RUNS: Final = 20_000

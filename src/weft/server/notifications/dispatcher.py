@@ -12,7 +12,7 @@ from typing import Final
 
 from weft.access.notify.delivery import is_expired, retry_delay_s
 from weft.access.notify.outbox import Entry
-from weft.engines.background import TaskSet
+from weft.node.engine.background import TaskSet
 from weft.server.notifications.sender import Result, Sender
 
 MAX_PENDING: Final = 1_000

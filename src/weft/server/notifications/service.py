@@ -13,10 +13,10 @@ from weft.access.notify.outbox import MESSAGES, Entry, Outbox, Position
 from weft.access.notify.targets import TargetsCache
 from weft.access.notify.texts import test_message
 from weft.access.wire.views.notify import NotifyTestView, TargetsView, TargetView
-from weft.engines.background import TaskSet
 from weft.errors import InputError, WeftError
 from weft.inputs.notify_choice import stored_choice
 from weft.model import Decision, Event, GroupLimited, Slots
+from weft.node.engine.background import TaskSet
 from weft.scheduling.core.state.state import State
 from weft.server.jobs.groups import unfinished
 from weft.server.notifications.dispatcher import Dispatcher

@@ -15,7 +15,6 @@ from typing import Final, TypeVar
 
 from weft.access.endpoints.paths import make_private
 from weft.access.endpoints.private_files import write_private
-from weft.engines.background import TaskSet
 from weft.errors import WeftError
 from weft.model import (
     AllocationEnded,
@@ -31,18 +30,19 @@ from weft.model import (
 )
 from weft.model.pool import END_MARGIN_S, Allocation, Pool
 from weft.model.status import Reason
-from weft.pools.demand import Fits, measure_demand
-from weft.pools.pilot import CREDENTIALS
-from weft.pools.provider import MAX_LOG_CHARS, AllocationSpec, AllocationStatus, Provider, ProviderError, Site
-from weft.pools.providers import open_provider
-from weft.pools.rules import Pause, Release, Request, plan
+from weft.node.engine.background import TaskSet
 from weft.scheduling.core.scheduler import Scheduler
 from weft.scheduling.core.state.pools import PoolState
 from weft.scheduling.core.state.state import State
 from weft.server.auth.identity import owner
 from weft.server.auth.tokens import Tokens
 from weft.server.loop import Loop
+from weft.server.pools.demand import Fits, measure_demand
 from weft.server.pools.memory import PoolMemory
+from weft.server.pools.pilot import CREDENTIALS
+from weft.server.pools.provider import MAX_LOG_CHARS, AllocationSpec, AllocationStatus, Provider, ProviderError, Site
+from weft.server.pools.providers import open_provider
+from weft.server.pools.rules import Pause, Release, Request, plan
 
 T = TypeVar("T")
 TURN_S: Final = 1.0

@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 
 from weft.model import NodeId, Seconds
 from weft.model.pool import Allocation
-from weft.pools.demand import Demand
-from weft.pools.provider import AllocationStatus
-from weft.pools.rules import NEVER_JOINED, SHORT_LIFE_S, Observed, Phase, Situation
 from weft.scheduling.core.state.pools import PoolState
 from weft.scheduling.core.state.state import State
+from weft.server.pools.demand import Demand
+from weft.server.pools.provider import AllocationStatus
+from weft.server.pools.rules import NEVER_JOINED, SHORT_LIFE_S, Observed, Phase, Situation
 
 
 @dataclass(slots=True)

@@ -9,15 +9,15 @@ from weft.access.wire.views.pools import AllocationView, PoolView
 from weft.access.wire.views.timestamps import iso
 from weft.model import Seconds
 from weft.model.status import Reason
-from weft.pools.demand import outlasts
-from weft.pools.providers import TITLES
-from weft.pools.rules import CRASH_LOOP, WAITING
 from weft.scheduling.core.reasons import format_wait
 from weft.scheduling.core.state.job import JobState
 from weft.scheduling.core.state.node_ends import time_needed_s
 from weft.scheduling.core.state.pools import PoolState
+from weft.server.pools.demand import outlasts
 from weft.server.pools.keeper import PoolKeeper
 from weft.server.pools.memory import AllocationMemory
+from weft.server.pools.providers import TITLES
+from weft.server.pools.rules import CRASH_LOOP, WAITING
 
 
 def pool_views(keeper: PoolKeeper, now: Seconds, *, is_admin: bool) -> list[PoolView]:

@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator, Callable
 from typing import Final
 
 from weft.access.wire.messages import LoadReport, RouteTable
-from weft.engines.background import TaskSet
 from weft.model import Decision, Event, JobId, ReplicaDrained, Seconds, Service
+from weft.node.engine.background import TaskSet
 from weft.scheduling.core.scheduler import Scheduler
 from weft.scheduling.core.state.state import State
 from weft.scheduling.scaling.port import TICK_S

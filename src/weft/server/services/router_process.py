@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Final
 
 from weft.access.endpoints.addresses import Address
-from weft.engines.process.shim.process_id import Identity, identify, is_alive, send_signal
 from weft.inputs.atomic import write_atomic
+from weft.node.engine.shim.process_id import Identity, identify, is_alive, send_signal
 
 FIRST_PORT: Final = 8080
 """The port to try first. Afterwards the port stays the same, so that URLs do."""

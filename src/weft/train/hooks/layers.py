@@ -6,7 +6,7 @@ layers that work in place stay legal.
 
 from __future__ import annotations
 
-from weft.device import process
+from weft.train.device_page import process
 
 TYPE_CHECKING = False  # like typing.TYPE_CHECKING, without importing typing
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ import subprocess
 import pytest
 
 from weft.access.jobspec.placeholders import fill_in
-from weft.engines.process.environment import param_variable
 from weft.errors import InputError
+from weft.node.engine.environment import param_variable
 
 HOSTILE = [
     "plain",

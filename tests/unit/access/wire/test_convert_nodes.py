@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from weft.access.wire.convert import node_of, node_spec
-from weft.engines.process.gpu.discovery import Machine
-from weft.engines.process.gpu.nvml import Device
 from weft.model import Gpu, Node
+from weft.node.engine.gpu.discovery import Machine
+from weft.node.engine.gpu.nvml import Device
 
 
 def a_machine() -> Machine:

@@ -17,7 +17,7 @@ from weft.cli.views import change_report
 from weft.errors import InputError
 
 if TYPE_CHECKING:
-    from weft.bringup.record import Record, Remote
+    from weft.node.bringup.record import Record, Remote
 
 EXAMPLE: Final = """examples:
   weft cluster down
@@ -43,7 +43,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from weft.bringup import record, teardown
+    from weft.node.bringup import record, teardown
 
     where = _choose_scheduler(args)
     with record.locked(where):
@@ -92,7 +92,7 @@ class _Progress:
 
 def _choose_scheduler(args: argparse.Namespace) -> Address:
     """Return the scheduler whose cluster to stop: the named one, else the only one that was started."""
-    from weft.bringup import record
+    from weft.node.bringup import record
 
     if args.port is not None:
         return Address("localhost", args.port)
@@ -117,7 +117,7 @@ def _shorten(ended: list[str]) -> str:
 
 def _end_remotes(found: Record) -> tuple[list[str], list[Remote]]:
     """End the workers on other machines. Return the names of those that ended, and those that could not be ended."""
-    from weft.bringup import ssh
+    from weft.node.bringup import ssh
 
     results = ssh.end_workers(found.remotes)
     failed = [each for each in results if each.error]
@@ -127,7 +127,7 @@ def _end_remotes(found: Record) -> tuple[list[str], list[Remote]]:
 
 
 def _report_nothing(args: argparse.Namespace, where: Address) -> int:
-    from weft.bringup import record
+    from weft.node.bringup import record
 
     others = ", ".join(each.scheduler for each in record.load_all())
     if args.json:

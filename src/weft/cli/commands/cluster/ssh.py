@@ -19,8 +19,8 @@ from weft.errors import InputError
 
 if TYPE_CHECKING:
     from weft.access.endpoints.addresses import Address
-    from weft.bringup.hosts import Host
-    from weft.bringup.ssh import StartResult
+    from weft.node.bringup.hosts import Host
+    from weft.node.bringup.ssh import StartResult
 
 EXAMPLE: Final = """examples:
   weft cluster ssh --hosts hosts.txt --scheduler gpu-head:50051
@@ -40,8 +40,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     from weft.access.endpoints import config
     from weft.access.endpoints.addresses import Address
-    from weft.bringup import record, ssh
-    from weft.bringup.hosts import read_hosts
+    from weft.node.bringup import record, ssh
+    from weft.node.bringup.hosts import read_hosts
 
     where = config.scheduler_address(args.scheduler) or Address("localhost")
     hosts = read_hosts(args.hosts)
@@ -53,7 +53,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _check(where: Address, hosts: list[Host]) -> None:
-    from weft.bringup.hosts import is_this_machine
+    from weft.node.bringup.hosts import is_this_machine
 
     away = [host.host for host in hosts if not is_this_machine(host)] if where.is_loopback else []
     if away:

@@ -32,8 +32,8 @@ def configure(_parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from weft.bringup.record import load_all
-    from weft.engines.process.shim.process_id import is_alive
+    from weft.node.bringup.record import load_all
+    from weft.node.engine.shim.process_id import is_alive
 
     found = [
         ClusterView(

@@ -54,7 +54,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from weft.access.endpoints.paths import server_folder
-    from weft.bringup.loopback import bring_up
+    from weft.node.bringup.loopback import bring_up
 
     nodes = _nodes(args)
     where = Address("localhost", args.port or _free_port())

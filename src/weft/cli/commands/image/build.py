@@ -29,8 +29,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from weft.access.jobspec.readers import runtime
-    from weft.engines.process.container.detection import host_environment
-    from weft.engines.process.container.images import build_once, find_containerfile
+    from weft.node.engine.container.detection import host_environment
+    from weft.node.engine.container.images import build_once, find_containerfile
 
     if ":" in args.name:
         raise InputError("--name: the tag is a hash of the content", hint="give a name without a colon")

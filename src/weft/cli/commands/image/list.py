@@ -21,8 +21,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from weft.access.jobspec.readers import runtime
-    from weft.engines.process.container.detection import host_environment
-    from weft.engines.process.container.images import Builder
+    from weft.node.engine.container.detection import host_environment
+    from weft.node.engine.container.images import Builder
 
     images = Builder(runtime(args.runtime or "auto"), host_environment(os.environ)).images()
     if args.json:

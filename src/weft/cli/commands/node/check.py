@@ -38,13 +38,13 @@ def run(args: argparse.Namespace) -> int:
         return node_steps.run_over_ssh(args, "check", *(["--scheduler", args.scheduler] if args.scheduler else []))
     if args.nodes:
         return _check_cluster(args)
-    from weft.node.checks import check
+    from weft.node.care.checks import check
 
     return node_steps.print_steps(args, check(_offset(args.scheduler)))
 
 
 def _check_cluster(args: argparse.Namespace) -> int:
-    from weft.node.mesh.cluster import check_cluster
+    from weft.node.care.mesh.cluster import check_cluster
 
     with connection.connect_to_running(args.scheduler) as client:
         found = check_cluster(client, args.nodes, args.timeout)
@@ -56,7 +56,7 @@ def _offset(scheduler: str | None) -> tuple[float, float] | None:
     from weft.access.client import Client
     from weft.access.endpoints import config
     from weft.access.endpoints.paths import user_paths
-    from weft.node.scheduler_side import clock_offset
+    from weft.node.care.scheduler_side import clock_offset
 
     where, here = config.scheduler_address(scheduler), user_paths()
     if where is None and not here.answers():

@@ -25,6 +25,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     if args.hosts:
         return node_steps.run_over_ssh(args, "clean", *(word for each in args.folder for word in ("--folder", each)))
-    from weft.node.cleanup import clean
+    from weft.node.care.cleanup import clean
 
     return node_steps.print_steps(args, clean(dry_run=args.dry_run, folders=args.folder))

@@ -29,6 +29,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     if args.hosts:
         return node_steps.run_over_ssh(args, "prepare", *(["--mps"] if args.mps else []))
-    from weft.node.preparation import prepare
+    from weft.node.care.preparation import prepare
 
     return node_steps.print_steps(args, prepare(with_mps=args.mps, dry_run=args.dry_run, sudo=args.sudo))

@@ -37,8 +37,8 @@ def run(args: argparse.Namespace) -> int:
         words += ["--scheduler", args.scheduler] if args.scheduler else []
         return node_steps.run_over_ssh(args, "reset", *words)
     from weft.access.endpoints import config
-    from weft.node.reset import reset
-    from weft.node.scheduler_side import blockers
+    from weft.node.care.reset import reset
+    from weft.node.care.scheduler_side import blockers
 
     may_start = blockers(config.scheduler_address(args.scheduler))
     found = reset(args.gpu, may_start, dry_run=args.dry_run, sudo=args.sudo, folders=args.folder)

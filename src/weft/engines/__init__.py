@@ -1,1 +1,0 @@
-"""Engines: they execute runs on a node."""
