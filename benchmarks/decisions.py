@@ -13,11 +13,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from benchmarks.figure import Figure
+from weft.access.server.settings import DEFAULT_POLICY, Settings
 from weft.model import Event, Exited, Fact, NodeJoined, Start, Started, Stop, Submitted, Wake
 from weft.scheduling.core.queue.protection import Protection
 from weft.scheduling.core.scheduler import Scheduler
 from weft.scheduling.plugins import registry
-from weft.server.settings import DEFAULT_POLICY, Settings
 from weft.sim.clusters.reader import read_cluster
 from weft.sim.traces.generator import generate
 

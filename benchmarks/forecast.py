@@ -17,9 +17,9 @@ from typing import Final
 
 from benchmarks.figure import Figure
 from benchmarks.workloads import REFERENCE
+from weft.access.server.settings import DEFAULT_POLICY
 from weft.model import Exited, JobId, Node, Start, Submitted
 from weft.scheduling.core.scheduler import Scheduler
-from weft.server.settings import DEFAULT_POLICY
 from weft.sim.clusters.feasible_jobs import split_feasible
 from weft.sim.clusters.reader import read_cluster
 from weft.sim.engine import Engine

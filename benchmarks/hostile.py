@@ -26,6 +26,7 @@ from benchmarks import hostile_requests, router
 from benchmarks.agents import free_port, start, start_server
 from benchmarks.figure import Figure
 from benchmarks.scheduler import cpu_s
+from weft.access.auth.tokens import Tokens
 from weft.access.client import Client
 from weft.access.endpoints import credentials
 from weft.access.endpoints.addresses import Address
@@ -33,7 +34,6 @@ from weft.access.endpoints.credentials import Credentials
 from weft.access.endpoints.paths import server_folder
 from weft.access.wire.messages import JobSpec, QueryRequest, SubmitRequest, WatchRequest
 from weft.access.wire.service import call
-from weft.server.auth.tokens import Tokens
 
 AGENTS: Final = 20
 GPUS_PER_AGENT: Final = 8

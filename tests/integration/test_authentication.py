@@ -18,12 +18,12 @@ import pytest
 
 from support.local_scheduler import until
 from support.secured_cluster import Gate, gate
+from weft.access.auth import certificates
+from weft.access.auth.identity import Role
+from weft.access.auth.tokens import Tokens
 from weft.access.endpoints.credentials import Credentials, open_channel, version_metadata
 from weft.access.wire import messages as m
 from weft.access.wire.service import MAX_MESSAGE_BYTES, PREFIX, call
-from weft.server.auth import certificates
-from weft.server.auth.identity import Role
-from weft.server.auth.tokens import Tokens
 from weft.server.process.cpu_shares import MAX_STREAMS
 
 Status = grpc.StatusCode

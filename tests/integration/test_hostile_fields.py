@@ -12,14 +12,14 @@ import pytest
 from support.hostile_messages import Attack, attacks, paired_attacks
 from support.live_cluster import Cluster, cluster
 from support.local_scheduler import until
+from weft.access.auth.identity import Role
+from weft.access.auth.tokens import Tokens
 from weft.access.endpoints.credentials import Credentials, open_channel
 from weft.access.wire import messages as m
 from weft.access.wire.failures import decode_error
 from weft.access.wire.protocol import PROTOCOL
 from weft.access.wire.service import PREFIX, SERVICES
 from weft.server.admin.operations import VERBS as OPERATIONS
-from weft.server.auth.identity import Role
-from weft.server.auth.tokens import Tokens
 from weft.server.jobs.commands import VERBS as CHANGES
 from weft.version import VERSION
 

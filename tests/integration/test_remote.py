@@ -14,11 +14,11 @@ from pathlib import Path
 import pytest
 
 from support.secured_cluster import Gate, free_port, gate
+from weft.access.auth import certificates
+from weft.access.auth.tokens import Tokens
 from weft.access.client import Client
 from weft.access.endpoints.addresses import Address
 from weft.errors import NotPermitted, Unreachable
-from weft.server.auth import certificates
-from weft.server.auth.tokens import Tokens
 
 
 @pytest.fixture(scope="module")

@@ -116,7 +116,7 @@ async def test_other_machines_need_tls_and_a_token(tmp_path: Path) -> None:
             [*WEFT, "auth", "init", "--host", "127.0.0.1"], env={**os.environ, **env}, capture_output=True, text=True
         )
         assert made.returncode == 0, made.stderr
-        from weft.server.auth.tokens import Tokens
+        from weft.access.auth.tokens import Tokens
 
         folder = tmp_path / "state" / "weft" / "servers" / "50051"
         tokens = Tokens(folder)

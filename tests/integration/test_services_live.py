@@ -22,7 +22,7 @@ from support.listeners import pid_of_listener
 from support.local_scheduler import Site, is_alive, site, until
 from support.secured_cluster import free_port
 from support.service_requests import Requests, answer_or_nothing, get
-from weft.server.services.router_process import RouterProcess
+from weft.node.bringup.router_process import RouterProcess
 
 PROGRAM = Path(support.served_program.__file__)
 GPUS = {"gpus": "0,1", "models": "A100,A100", "memories": "40960,40960", "min_run_s": 0.0}

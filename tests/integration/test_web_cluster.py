@@ -15,9 +15,9 @@ from support.live_cluster import PLAIN, cluster
 from support.local_scheduler import until
 from support.secured_cluster import Gate, free_port, gate
 from support.web_page import Page
+from weft.access.auth.tokens import Tokens
 from weft.access.endpoints.addresses import Address
 from weft.access.endpoints.credentials import is_listening
-from weft.server.auth.tokens import Tokens
 
 Served = tuple[Gate, Page]
 

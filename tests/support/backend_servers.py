@@ -15,7 +15,9 @@ import grpc.aio
 
 from support.fake_scheduler import PORT_OPTIONS
 from support.process_engine import until
+from weft.access.auth.identity import owner, set_caller
 from weft.access.endpoints.paths import Paths
+from weft.access.server.settings import Settings
 from weft.access.wire.convert import node_spec
 from weft.model import Cancelled, Event, Exited, Job, JobId, Submitted, Task
 from weft.node.agent.connection import SchedulerChannel
@@ -26,11 +28,9 @@ from weft.node.engine.gpu.discovery import Machine, discover
 from weft.node.engine.gpu.nvml import NoDriver, Nvml, open_nvml
 from weft.scheduling.core.state.job import JobState
 from weft.server.api.blobs import Blobs
-from weft.server.auth.identity import owner, set_caller
 from weft.server.backends.agents import agent_backend
 from weft.server.backends.local import local_backend
 from weft.server.controller import Controller
-from weft.server.settings import Settings
 
 Kind = Literal["local", "agents"]
 KINDS: tuple[Kind, ...] = ("local", "agents")

@@ -16,11 +16,11 @@ from random import SystemRandom
 
 from support.local_scheduler import PATIENCE_S, until
 from support.plain_env import plain_env
+from weft.access.auth.identity import Role
+from weft.access.auth.tokens import Tokens
 from weft.access.endpoints.addresses import Address
 from weft.access.endpoints.credentials import Credentials, is_listening
 from weft.access.endpoints.paths import server_folder
-from weft.server.auth.identity import Role
-from weft.server.auth.tokens import Tokens
 
 
 @dataclass
@@ -39,7 +39,7 @@ class Gate:
 
     def invited(self, role: Role = "user", user: str = "ada", expires_s: float = 600.0) -> str:
         """A join token."""
-        from weft.server.auth import tls
+        from weft.access.auth import tls
 
         material, tokens = tls.load(self.folder), Tokens(self.folder)
         try:
@@ -135,7 +135,7 @@ def gate(*words: str, tls: bool = True, worker: bool = False) -> Iterator[Gate]:
     env = {**keep, "HOME": str(root), "XDG_STATE_HOME": f"{root}/s", "XDG_RUNTIME_DIR": f"{root}/r",
            "XDG_CONFIG_HOME": f"{root}/c"}  # fmt: skip
     if tls:
-        from weft.server.auth.certificates import init
+        from weft.access.auth.certificates import init
 
         init(server_folder(where.port, env), [])
     command = [sys.executable, "-m", "weft", "server", "--port", str(where.port), *words]

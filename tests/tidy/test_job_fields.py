@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from support.builders import Rig
+from weft.access.auth.identity import Caller
 from weft.access.jobspec.description import describe
 from weft.access.jobspec.fields import ALIASES, BY_KEY, CARRIED, FIELDS, READABLE, SETTABLE, Field, Keys, spec_of
 from weft.access.jobspec.python import as_text
@@ -24,7 +25,6 @@ from weft.node.engine.gpu.discovery import DeclaredGpus, discover
 from weft.node.engine.gpu.nvml import NoDriver
 from weft.node.engine.launch_spec import LaunchSpec
 from weft.node.engine.shim_arguments import shim_arguments
-from weft.server.auth.identity import Caller
 from weft.server.backends.local import launch_spec
 from weft.server.gpu_numbers import GpuNumbers
 from weft.server.jobs.admission import ClusterRules

@@ -42,10 +42,10 @@ def manage_tokens(args: argparse.Namespace, operation: Operation[V], **options: 
             f"you have no scheduler at port {args.port or DEFAULT_PORT} of this machine",
             hint="run weft auth init or weft server first; as admin of another, give --scheduler HOST:PORT",
         )
-    from weft.server.auth import tls
-    from weft.server.auth.identity import owner
-    from weft.server.auth.token_admin import manage
-    from weft.server.auth.tokens import open_tokens
+    from weft.access.auth import tls
+    from weft.access.auth.identity import owner
+    from weft.access.auth.token_admin import manage
+    from weft.access.auth.tokens import open_tokens
 
     tokens = open_tokens(folder)
     try:
@@ -66,8 +66,8 @@ def own_server_folder(where: Address) -> Path | None:
 
 def _serves_from(where: Address, folder: Path) -> bool:
     """Return whether the scheduler at the address presents the certificate authority in this folder."""
+    from weft.access.auth import tls
     from weft.access.endpoints.tls import fetch_authority
-    from weft.server.auth import tls
 
     material = tls.load(folder)
     try:

@@ -76,7 +76,7 @@ def _script(path: str, _text: str) -> str:
 def _service(path: str, text: str) -> str:
     from weft.access.services.description import KEYS, LIVE_KEYS, read_service
     from weft.inputs.yaml import parse_yaml
-    from weft.sim.serving.services_file import SIMULATED_KEYS
+    from weft.lab.compare.services_file import SIMULATED_KEYS
 
     entry = parse_yaml(text, path).mapping("a service", tuple(dict.fromkeys(KEYS + LIVE_KEYS + SIMULATED_KEYS)))
     found = read_service(entry, min_gpus=0)
@@ -86,7 +86,7 @@ def _service(path: str, text: str) -> str:
 
 
 def _services(path: str, _text: str) -> str:
-    from weft.sim.serving.services_file import read_services
+    from weft.lab.compare.services_file import read_services
 
     return _count(len(read_services(path, seed=0)), "service")
 

@@ -15,32 +15,32 @@ from typing import TYPE_CHECKING, Final
 
 from grpc.aio import Server, ServerInterceptor
 
+from weft.access.auth.tokens import DATABASE_FILE
 from weft.access.endpoints.addresses import Address, is_loopback
 from weft.access.endpoints.blob_folder import PRUNE_S
 from weft.access.endpoints.paths import Paths
+from weft.access.server.plan import LEADER_LEASE_S, WILDCARDS, Plan, ServerStatus, own_address
+from weft.access.server.settings import Settings, load, save
 from weft.errors import InputError, JournalDamaged
 from weft.history.journal import is_postgres, store_at
 from weft.history.journal.marker import Marker, remedy
 from weft.inputs.locks import locked
 from weft.model import Paused
+from weft.node.bringup.router_process import RouterProcess
 from weft.node.engine.background import TaskSet
 from weft.server.api.blobs import Blobs
 from weft.server.api.service import Service
 from weft.server.api.terminals import Terminals
-from weft.server.auth.interceptor import AuthGateway
-from weft.server.auth.tokens import DATABASE_FILE
 from weft.server.backends.agents import agent_backend, check_settings
 from weft.server.controller import Controller
 from weft.server.http.page_process import CHECK_S, PageProcess
 from weft.server.maintenance import used_blobs
 from weft.server.pause_reasons import RECOVERING, RECOVERING_DETAIL
-from weft.server.plan import LEADER_LEASE_S, WILDCARDS, Plan, ServerStatus, own_address
 from weft.server.pools.provider import Site
 from weft.server.process import event_loop
 from weft.server.process.log_file import log_to
 from weft.server.rpc.handlers import scheduler_handler
-from weft.server.services.router_process import RouterProcess
-from weft.server.settings import Settings, load, save
+from weft.server.rpc.interceptor import AuthGateway
 
 if TYPE_CHECKING:
     from weft.server.http.app import Web

@@ -10,12 +10,14 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from weft.access.endpoints.paths import Paths
+from weft.access.server.settings import Settings, changed, save
 from weft.access.wire.views.jobs import ProgressView
 from weft.errors import Deposed, InputError, JournalError, Refused
 from weft.history.journal import open_journal
 from weft.history.journal.marker import Marker
 from weft.model import Decision, Event, Slots
 from weft.model.slots import format_slots
+from weft.node.care.restore import Recovery, highest_folder
 from weft.node.engine.background import TaskSet
 from weft.node.engine.output.left_reports import unsent_report
 from weft.scheduling.core.scheduler import Scheduler
@@ -40,9 +42,7 @@ from weft.server.process.clock import Clock
 from weft.server.process.cpu_shares import CpuShares
 from weft.server.process.slices import at_once, in_slices
 from weft.server.replay import create_scheduler, dispose_scheduler, prepare_scheduler, replay
-from weft.server.restore import Recovery, highest_folder
 from weft.server.services.live import LiveServices
-from weft.server.settings import Settings, changed, save
 from weft.server.shared_files import FolderOnly, LedParts
 from weft.server.weaves.messages import DEFAULT_ORDER
 from weft.server.weaves.monitor import WeaveMonitor

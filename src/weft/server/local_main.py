@@ -15,10 +15,13 @@ from typing import Final
 from weft.access.endpoints.blob_folder import PRUNE_S, prune_blobs
 from weft.access.endpoints.config import effective_setting, shared_folder
 from weft.access.endpoints.paths import Paths, recorded_paths, user_paths
+from weft.access.server.settings import FILE, Settings, changed, load
 from weft.errors import JournalDamaged, WeftError
 from weft.history.journal import store_at
 from weft.history.journal.marker import Marker, remedy
 from weft.inputs.locks import try_lock, write_holder
+from weft.node.bringup.router_process import RouterProcess
+from weft.node.care.restore import recover
 from weft.node.engine.background import TaskSet
 from weft.node.engine.gpu.this_machine import discover_this_machine
 from weft.server.api.service import Service
@@ -28,9 +31,6 @@ from weft.server.controller import Controller
 from weft.server.maintenance import used_blobs
 from weft.server.process import event_loop
 from weft.server.process.log_file import log_to
-from weft.server.restore import recover
-from weft.server.services.router_process import RouterProcess
-from weft.server.settings import FILE, Settings, changed, load
 
 LOCK_TIMEOUT_S: Final = 10.0
 GRACE_S: Final = 1.0

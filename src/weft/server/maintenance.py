@@ -13,8 +13,10 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from weft.access.endpoints.paths import Paths
+from weft.access.server.settings import Settings
 from weft.history.journal import Journal, for_process, store_at
 from weft.model import Event, Paused, Purged, Resumed
+from weft.node.care.restore import folder_number
 from weft.node.engine.background import TaskSet
 from weft.node.engine.output.logs import RUNS_KEPT, remove_old_runs
 from weft.scheduling.core.scheduler import Scheduler
@@ -25,8 +27,6 @@ from weft.server.jobs.progress import Progress
 from weft.server.loop import Loop
 from weft.server.pause_reasons import DISK_FLOOR, FILE_LIMIT
 from weft.server.process.memory import MemoryReturn
-from weft.server.restore import folder_number
-from weft.server.settings import Settings
 from weft.server.shared_files import SharedFiles
 
 PERIOD_S: Final = 5.0

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Final
 
+from weft.access.server.settings import Settings
 from weft.errors import JournalError
 from weft.history.journal import Journal
 from weft.model import Fact
@@ -15,7 +16,6 @@ from weft.scheduling.core.queue.protection import Protection
 from weft.scheduling.core.scheduler import Scheduler
 from weft.scheduling.plugins import registry
 from weft.server.process.slices import Steps
-from weft.server.settings import Settings
 
 SLICE_FACTS: Final = 100
 MAX_ATTEMPTS: Final = 3

@@ -16,7 +16,7 @@ from pathlib import Path
 from weft.access.endpoints.addresses import Address
 from weft.access.endpoints.credentials import Credentials
 from weft.access.endpoints.private_files import read_private
-from weft.server.http.listener import TlsFiles
+from weft.access.http.listener import TlsFiles
 from weft.web.process import WebPlan, run
 
 

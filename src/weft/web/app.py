@@ -14,8 +14,8 @@ from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
+from weft.access.http.access import HostCheck
 from weft.errors import InputError, NotAuthenticated, NotFound, NotPermitted, Refused, Unreachable, WeftError
-from weft.server.http.access import HostCheck
 from weft.web.access.guards import OriginCheck, SecurityHeaders
 from weft.web.access.login import Login
 from weft.web.api.handlers import Handlers, answer

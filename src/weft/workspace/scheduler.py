@@ -9,7 +9,7 @@ from weft.errors import Refused
 
 if TYPE_CHECKING:
     from weft.access.client import Client
-    from weft.server.settings import Settings
+    from weft.access.server.settings import Settings
     from weft.workspace.config import Config
 
 WORKSPACE: Final = "workspace"
@@ -22,8 +22,8 @@ def connect_with_gpus(config: Config) -> Client:
     If no GPUs are declared and there is no driver, declare the first `gpu_count`. If they were declared for a workspace
     with a smaller `gpu_count`, declare more; running jobs continue."""
     from weft.access.client import Client
+    from weft.access.server.settings import load
     from weft.node.engine.gpu.this_machine import discover_this_machine
-    from weft.server.settings import load
     from weft.workspace.locks import gpus_locked
 
     here = user_paths()
@@ -63,7 +63,7 @@ def _end_scheduler(client: Client) -> None:
 
 
 def _declare_gpus(config: Config, settings: Settings) -> Settings:
-    from weft.server.settings import changed, save
+    from weft.access.server.settings import changed, save
 
     gpus = ",".join(map(str, range(config.whole("gpu_count"))))
     new = changed(settings, gpus=gpus, models="", memories="", gpus_declared_by=WORKSPACE)

@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from weft.access.endpoints.paths import Paths
+from weft.access.server.settings import Settings
 from weft.model import Exited, Gpu, Job, JobId, Node, NodeJoined, Start, Started, Submitted
 from weft.scheduling.core.state.job import JobState
 from weft.server.backends.base import BackendPorts, Host, Order
 from weft.server.controller import Controller
 from weft.server.inventory import BackendSummary
-from weft.server.settings import Settings
 
 
 class AtOnce:

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from support.builders import Rig
+from weft.access.auth.identity import Caller
 from weft.access.wire.messages import ChangeRequest, JobSpec, SubmitRequest, Variable
 from weft.errors import InputError, NotPermitted
 from weft.model import Event, Gpu, Node, Purged, Submitted
-from weft.server.auth.identity import Caller
 from weft.server.gpu_numbers import GpuNumbers
 from weft.server.jobs.admission import ClusterRules, SingleNodeRules
 from weft.server.jobs.builder import MAX_JOB_BYTES

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from weft.server.auth import interceptor
+from weft.server.rpc import interceptor
 
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\0\0\0\4\0\0\0\0\0"
 HEAD_BYTES = 9

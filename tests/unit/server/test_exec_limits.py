@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from support.builders import Rig, grid
+from weft.access.auth.identity import Caller
 from weft.access.wire.messages import JobSpec, SubmitRequest, Variable
 from weft.errors import InputError
 from weft.scheduling.core.state.teams import Teams
-from weft.server.auth.identity import Caller
 from weft.server.gpu_numbers import GpuNumbers
 from weft.server.jobs.admission import ClusterRules
 from weft.server.jobs.builder import JobBuilder

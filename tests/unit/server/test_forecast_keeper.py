@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from support.builders import grid
+from weft.access.server.settings import Settings
 from weft.history.journal import open_journal
 from weft.model import Job, NodeJoined, Start, Submitted
 from weft.server.forecasts.keeper import FRESH_S, MAX_FRESH_S, USABLE_S, ForecastKeeper, ForecastTable
 from weft.server.forecasts.outcomes import FILE, Outcomes
-from weft.server.settings import Settings
 
 NOW = 1000.0
 

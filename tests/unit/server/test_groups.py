@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from support.builders import Rig, grid
+from weft.access.auth.identity import Caller
 from weft.access.wire.messages import QueryRequest
 from weft.errors import InputError, NotFound, NotPermitted, UnknownName
 from weft.model import Exited, GroupLimited, Job, Task
 from weft.model.groups import group_label
 from weft.scheduling.core.state.state import State
 from weft.server.api.filters import JobFilter
-from weft.server.auth.identity import Caller
 from weft.server.jobs.groups import check_may_limit, find_group, group_views, limit_group, pause_group
 from weft.server.jobs.job_refs import resolve, resolve_to_change
 

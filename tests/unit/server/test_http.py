@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from weft.access.http import listener
 from weft.errors import WeftError
 from weft.scheduling.core.state.teams import Teams
-from weft.server.http import listener
 from weft.server.http.app import Web
 from weft.server.http.prometheus import Metrics
 from weft.server.inventory import GpuUsage, NodeConnection

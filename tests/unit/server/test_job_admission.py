@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from support.builders import Rig, grid
+from weft.access.auth.identity import Caller
 from weft.access.wire.messages import JobSpec, SubmitRequest, Variable
 from weft.errors import InputError
 from weft.model import Job, Share, Task
 from weft.model.node import CONTAINERS
 from weft.scheduling.plugins.registry import load_placement
-from weft.server.auth.identity import Caller
 from weft.server.gpu_numbers import GpuNumbers
 from weft.server.jobs.admission import ClusterRules, SingleNodeRules
 from weft.server.jobs.builder import JobBuilder

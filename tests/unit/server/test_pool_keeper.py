@@ -13,6 +13,7 @@ from random import Random
 
 import pytest
 
+from weft.access.auth.tokens import Tokens
 from weft.cli.views.live_services import explain_lines
 from weft.history.journal.memory import MemoryJournal
 from weft.model import (
@@ -38,7 +39,6 @@ from weft.model import (
 )
 from weft.scheduling.core.scheduler import Scheduler
 from weft.scheduling.plugins import registry
-from weft.server.auth.tokens import Tokens
 from weft.server.loop import Loop
 from weft.server.pools import keeper as keeper_module
 from weft.server.pools.keeper import PoolKeeper

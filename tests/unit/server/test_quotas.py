@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from support.builders import Rig, grid
+from weft.access.server.settings import Settings
 from weft.errors import InputError, Refused
 from weft.model import Job
 from weft.server.jobs.quotas import FILE, UNLIMITED_GPUS, Quotas
-from weft.server.settings import Settings
 
 SET = Settings(max_gpus_per_user=4, max_queued_per_user=3)
 

@@ -13,18 +13,18 @@ from typing import Any
 
 import pytest
 
+from weft.access.auth.identity import Caller
 from weft.access.endpoints.paths import Paths
+from weft.access.server.settings import Settings
 from weft.access.wire.messages import ChangeRequest, JobSpec, SubmitReply, SubmitRequest, Variable
 from weft.errors import InputError, NotPermitted, Refused
 from weft.model import GroupLimited, Job, Submitted, Task
-from weft.server.auth.identity import Caller
 from weft.server.backends.base import AnyJob, BackendPorts
 from weft.server.controller import Controller
 from weft.server.jobs.batch import Batch, JobTemplate, OpenBatch, decode_batch
 from weft.server.jobs.quotas import Quotas
 from weft.server.process.slices import at_once
 from weft.server.replay import create_scheduler, replay
-from weft.server.settings import Settings
 
 ANN = Caller("ann", "user")
 TASKS = 3000

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from weft.access.server.settings import FILE, Settings, load, save
 from weft.errors import InputError
-from weft.server.settings import FILE, Settings, load, save
 
 
 def test_what_was_saved_is_loaded_and_what_a_later_weft_added_is_left_out(tmp_path: Path) -> None:

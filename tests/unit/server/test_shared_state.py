@@ -11,16 +11,16 @@ import pytest
 
 from support.local_scheduler import until
 from support.postgres import Postgres, postgres
+from weft.access.auth.certificates import init
+from weft.access.auth.shared_authority import SharedAuthority
+from weft.access.auth.token_tables import PostgresTokenTable
+from weft.access.auth.tokens import DATABASE_FILE, Tokens, follow_tokens, open_tokens
 from weft.errors import Deposed, InputError, NotFound, NotPermitted, Refused, WeftError
 from weft.history.journal.postgres import blobs as blob_table
 from weft.history.journal.postgres.blobs import BlobTable
 from weft.history.journal.postgres.files import FileTable
 from weft.history.journal.postgres.lease import LeaderLease
 from weft.history.journal.postgres.replicas import replica_problems
-from weft.server.auth.certificates import init
-from weft.server.auth.shared_authority import SharedAuthority
-from weft.server.auth.token_tables import PostgresTokenTable
-from weft.server.auth.tokens import DATABASE_FILE, Tokens, follow_tokens, open_tokens
 from weft.server.leadership.file_mirror import FileFollower, FileMirror
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
+from weft.access.auth.identity import Caller
 from weft.access.wire.messages import HeartbeatReply, SchedulerMessage
-from weft.server.auth.identity import Caller
 from weft.server.nodes import streams
 from weft.server.nodes.outbox import Close
 from weft.server.nodes.streams import Stream

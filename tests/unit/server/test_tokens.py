@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from weft.access.auth.rate_limit import MAX_FAILURES, WINDOW_S, FailureLimiter, host_of
+from weft.access.auth.tokens import Tokens, parse
 from weft.errors import InputError, NotFound, NotPermitted, WeftError
-from weft.server.auth.rate_limit import MAX_FAILURES, WINDOW_S, FailureLimiter, host_of
-from weft.server.auth.tokens import Tokens, parse
 
 
 class Hands:

@@ -21,6 +21,7 @@ from typing import Any
 import grpc
 import pytest
 
+from weft.access.auth.identity import caller
 from weft.access.client.local import LocalTransport
 from weft.access.endpoints.paths import Paths
 from weft.access.wire import frames
@@ -30,7 +31,6 @@ from weft.access.wire.service import MAX_MESSAGE_BYTES, call
 from weft.errors import InputError, NotFound, Unreachable, WeftError
 from weft.server.api import unix_socket
 from weft.server.api.unix_socket import UnixSocketServer
-from weft.server.auth.identity import caller
 
 PATIENCE_S = 20.0
 QUERY = m.QueryRequest(what="queue")

@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 from support.builders import grid
+from weft.access.auth.identity import Caller, owner
 from weft.errors import JournalError
 from weft.history.journal.sqlite import SqliteJournal
 from weft.history.journal.sqlite.compaction import compact
 from weft.model import Exited, Fact, Job, NodeJoined, Submitted, Task
 from weft.server.api.watch import redacted_for, watch_facts
-from weft.server.auth.identity import Caller, owner
 
 PATIENCE_S = 10.0
 

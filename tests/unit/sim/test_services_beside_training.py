@@ -9,6 +9,7 @@ import pytest
 
 from support.state_checks import check
 from weft.errors import InputError, UnknownName
+from weft.lab.compare.services_file import read_services
 from weft.model import WHOLE, Gpu, Job, Move, Node, PerRank, Resized, Share, Start
 from weft.scheduling.core.explain_services import explain_service
 from weft.scheduling.core.state.state import State
@@ -16,7 +17,6 @@ from weft.scheduling.plugins import registry
 from weft.sim.clusters.reader import read_cluster
 from weft.sim.faults.uncertainty import Uncertainty
 from weft.sim.serving.occupancy import measure_occupancy
-from weft.sim.serving.services_file import read_services
 from weft.sim.serving.workload import ServiceWorkload
 from weft.sim.simulation import Setting, simulate
 from weft.sim.traces.generator import small

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from weft.access.endpoints.paths import Paths
+    from weft.access.server.settings import Settings
     from weft.access.wire.views.doctor import DoctorView
-    from weft.server.settings import Settings
 
 EXAMPLE: Final = """example:
   weft doctor --json"""
@@ -95,8 +95,8 @@ def _free_mb(here: Paths) -> int | None:
 def _would_be(here: Paths, found: DoctorView, problems: list[str]) -> DoctorView:
     """Add the settings that a scheduler would have."""
     from weft.access.endpoints.config import shared_folder
+    from weft.access.server.settings import load
     from weft.node.engine.gpu.ledger_folder import check_folder
-    from weft.server.settings import load
 
     try:
         settings = load(here.state)
@@ -112,10 +112,10 @@ def _would_be(here: Paths, found: DoctorView, problems: list[str]) -> DoctorView
 
 def _with_machine(found: DoctorView, settings: Settings) -> DoctorView:
     """Add the machine as a scheduler would find it."""
+    from weft.access.server.guarantees import ADVISORY, ENFORCED
     from weft.access.wire.views.doctor import DeviceView
     from weft.node.engine.gpu.nvml import NoDriver
     from weft.node.engine.gpu.this_machine import discover_this_machine
-    from weft.server.admin.guarantees import ADVISORY, ENFORCED
 
     machine, nvml = discover_this_machine(settings.gpus, settings.models, settings.memories)
     if not isinstance(nvml, NoDriver):
@@ -152,7 +152,7 @@ def _with_journal(here: Paths, found: DoctorView, problems: list[str]) -> Doctor
 
 def _unjournalled(here: Paths) -> list[str]:
     """Return the problem of a journal that was lost or rolled back."""
-    from weft.server.restore import count_unjournalled
+    from weft.node.care.restore import count_unjournalled
 
     try:
         count = count_unjournalled(here)

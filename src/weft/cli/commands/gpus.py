@@ -57,10 +57,10 @@ def run(args: argparse.Namespace) -> int:
 def _gpus_of_this_machine() -> GpusView:
     """Return the GPUs that a scheduler started here would have, all of them idle."""
     from weft.access.endpoints.paths import user_paths
+    from weft.access.server.settings import load
     from weft.access.wire.views.nodes import GpusView, GpuView
     from weft.access.wire.views.timestamps import iso
     from weft.node.engine.gpu.this_machine import discover_this_machine
-    from weft.server.settings import load
 
     settings = load(user_paths().state)
     machine, _ = discover_this_machine(settings.gpus, settings.models, settings.memories)

@@ -183,11 +183,11 @@ def _protection(where: Address, server_port: int) -> tuple[ssl.SSLContext | None
         return None, None
     import ssl
 
+    from weft.access.auth import tls
+    from weft.access.auth.rate_limit import FailureLimiter
+    from weft.access.auth.tokens import follow_tokens
     from weft.access.endpoints.paths import server_folder
     from weft.router.access import TokenGuard
-    from weft.server.auth import tls
-    from weft.server.auth.rate_limit import FailureLimiter
-    from weft.server.auth.tokens import follow_tokens
 
     folder = server_folder(server_port)
     if tls.load(folder) is None:

@@ -18,9 +18,9 @@ from weft.errors import InputError
 
 if TYPE_CHECKING:
     from weft.access.endpoints.addresses import Address
+    from weft.access.server.plan import PageAt
+    from weft.access.server.settings import Settings
     from weft.server.cluster_main import Plan, ServerStatus
-    from weft.server.plan import PageAt
-    from weft.server.settings import Settings
 
 EXAMPLE: Final = """examples:
   weft server
@@ -136,8 +136,8 @@ def run(args: argparse.Namespace) -> int:
         allocator.use_c_library()
     connection.load_grpc()
     from weft.access.endpoints.paths import server_folder
+    from weft.access.server.settings import changed
     from weft.server import cluster_main
-    from weft.server.settings import changed
 
     if args.port > 65535 or (args.metrics_port or 0) > 65535:
         raise InputError("ports go from 1 to 65535", hint="for example 50051")
@@ -171,7 +171,7 @@ def _router(args: argparse.Namespace) -> Address | None:
 
 
 def _page(args: argparse.Namespace) -> PageAt | None:
-    from weft.server.plan import PageAt
+    from weft.access.server.plan import PageAt
 
     if args.web_port is not None:
         return PageAt(args.web_host or "127.0.0.1", args.web_port, args.web_read_only, tuple(args.web_name))

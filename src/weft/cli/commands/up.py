@@ -16,7 +16,7 @@ from weft.errors import InputError
 
 if TYPE_CHECKING:
     from weft.access.endpoints.paths import Paths
-    from weft.server.settings import Settings
+    from weft.access.server.settings import Settings
 
 EXAMPLE: Final = """With a driver, Weft finds the GPUs. Declare them if there is no driver, or to use only some.
 
@@ -64,7 +64,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from weft.access.endpoints.paths import user_paths
-    from weft.server.settings import Settings, changed, load, save
+    from weft.access.server.settings import Settings, changed, load, save
 
     here = user_paths()
     here.make()
@@ -112,7 +112,7 @@ def _prepare_shared(settings: Settings) -> None:
 
 def _restore(here: Paths) -> None:
     from weft.errors import Refused
-    from weft.server.restore import restore
+    from weft.node.care.restore import restore
 
     if here.answers():
         raise Refused("a scheduler is running\n  end it with weft down; jobs continue")

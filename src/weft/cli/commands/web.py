@@ -76,7 +76,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _bind(port: int | None) -> socket.socket:
     """Return the socket of the page: at the given port, or at the usual one if it is free."""
-    from weft.server.http.listener import bind
+    from weft.access.http.listener import bind
 
     if port is None:
         try:

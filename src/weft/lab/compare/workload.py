@@ -173,7 +173,7 @@ def _read_services(workload: Workload, nodes: Sequence[Node]) -> Sequence[Servic
         return ()
     if workload.model == "muri":
         raise InputError("--services needs --model real", hint="Muri's model has no services")
-    from weft.sim.serving.services_file import read_services
+    from weft.lab.compare.services_file import read_services
 
     found = read_services(workload.services, workload.seed)
     for each in found:

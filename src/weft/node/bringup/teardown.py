@@ -93,7 +93,7 @@ def end_processes(record: Record, progress: Callable[[int, int], None] = lambda 
 
 def _end_router(folder: Path) -> None:
     """End the router of a scheduler that died before it could."""
-    from weft.server.services.router_process import RouterProcess
+    from weft.node.bringup.router_process import RouterProcess
 
     RouterProcess(folder, folder / "run").stop()
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
+from weft.access.auth.identity import Caller
 from weft.access.jobspec.fields import spec_of
 from weft.access.jobspec.readers import Given
 from weft.access.jobspec.workloads import SERVERS, command_for
@@ -18,7 +19,6 @@ from weft.inputs.yaml import YamlMapping, parse_yaml
 from weft.model import Deployed, Event, Job, ScaleRule, Seconds, Service, Share, Undeployed
 from weft.model.status import ENDED
 from weft.scheduling.core.state.services import ServiceState
-from weft.server.auth.identity import Caller
 from weft.server.controller import Controller
 from weft.server.process.slices import at_once
 

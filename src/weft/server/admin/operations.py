@@ -11,6 +11,8 @@ from contextlib import suppress
 from importlib.metadata import version
 from typing import Final, NamedTuple
 
+from weft.access.auth.identity import Caller
+from weft.access.server.guarantees import ADVISORY, ENFORCED
 from weft.access.wire.views.base import Answer, replace_fields
 from weft.access.wire.views.doctor import JobCountsView, JournalView, SchedulerView
 from weft.access.wire.views.groups import GroupSettingsView
@@ -35,9 +37,7 @@ from weft.model import AdminAction, Cancelled, Event, GroupLimited, Paused, Resu
 from weft.model.status import Reason
 from weft.model.team_facts import TeamEvent
 from weft.server.admin import drain, pools, reconfigure, teams
-from weft.server.admin.guarantees import ADVISORY, ENFORCED
 from weft.server.admin.profiles import store_profile
-from weft.server.auth.identity import Caller
 from weft.server.backends.base import Kill
 from weft.server.controller import Controller
 from weft.server.jobs import groups

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
+from weft.access.auth.identity import Caller, check_owner
 from weft.access.wire.views.profiles import ProfileView, StoredProfileView
 from weft.access.wire.views.timestamps import iso
 from weft.errors import InputError, NotPermitted, Refused
@@ -13,7 +14,6 @@ from weft.model import Event, Seconds
 from weft.model.profiles import key_of, problem_of_profile
 from weft.scheduling.core.state.profiles import ProfileRecord
 from weft.scheduling.core.state.state import State
-from weft.server.auth.identity import Caller, check_owner
 from weft.server.controller import Controller
 from weft.server.jobs.job_refs import resolve_one
 from weft.server.weaves.profiles import measured_profile, profiled

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict
 
+from weft.access.auth.identity import Caller
 from weft.access.wire.convert import variables
 from weft.access.wire.messages import ChangeRequest
 from weft.access.wire.views.operations import ClosedView, DumpView, IntervalView, PolicyView, RefusalView, SetView
@@ -12,7 +13,6 @@ from weft.access.wire.views.timestamps import iso
 from weft.errors import InputError
 from weft.model import Event
 from weft.scheduling.core.reasons import WaitReasons
-from weft.server.auth.identity import Caller
 from weft.server.controller import Controller
 from weft.server.rpc.answers import rows_of
 from weft.server.state_views import (

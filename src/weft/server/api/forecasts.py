@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from weft.access.auth.identity import Caller
 from weft.access.wire import messages as m
 from weft.access.wire.views.base import replace_fields
 from weft.access.wire.views.explain import ExplainView
@@ -11,7 +12,6 @@ from weft.access.wire.views.forecasts import WhatIfView
 from weft.errors import InputError, NotPermitted
 from weft.model.status import ENDED
 from weft.scheduling.plugins.registry import is_file
-from weft.server.auth.identity import Caller
 from weft.server.controller import Controller
 from weft.server.forecasts.keeper import ForecastTable
 from weft.server.forecasts.views import forecast_view, what_if_view

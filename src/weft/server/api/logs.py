@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
+from weft.access.auth.identity import Caller, check_owner
 from weft.access.wire.messages import LogChunk, LogsRequest
 from weft.errors import NotFound
 from weft.model import JobId
@@ -14,7 +15,6 @@ from weft.model.slots import nodes_of
 from weft.node.engine.launch_spec import LOG_CAP_BYTES
 from weft.node.engine.output.logs import RUNS_KEPT, LogPart
 from weft.scheduling.core.state.job import JobState
-from weft.server.auth.identity import Caller, check_owner
 from weft.server.controller import Controller
 from weft.server.jobs.job_refs import resolve_one
 

@@ -8,6 +8,7 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Final, TypedDict
 
+from weft.access.auth.identity import Caller
 from weft.access.wire.messages import QueryRequest
 from weft.access.wire.views.base import extend_view, replace_fields
 from weft.access.wire.views.explain import ExplainView, ReasonView, ahead_of, reasons_of, unblock_of
@@ -35,7 +36,6 @@ from weft.server.api.arrays import ArrayTally, count_tasks, main_task
 from weft.server.api.filters import JobFilter
 from weft.server.api.services import service_views
 from weft.server.api.sweeps import sweep_views, trial_view
-from weft.server.auth.identity import Caller
 from weft.server.controller import Controller
 from weft.server.forecasts.keeper import ForecastTable
 from weft.server.forecasts.views import forecast_view

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, Final
 
+from weft.access.auth.identity import caller
 from weft.access.wire import messages as m
 from weft.access.wire.convert import pairs
 from weft.access.wire.views.base import encode
@@ -18,7 +19,6 @@ from weft.server.api.histories import Histories
 from weft.server.api.logs import read_log
 from weft.server.api.queries import Queries
 from weft.server.api.watch import watch_facts
-from weft.server.auth.identity import caller
 from weft.server.controller import Controller
 from weft.server.process.cpu_shares import metered, metered_stream, set_payer
 from weft.server.process.slices import own_turn

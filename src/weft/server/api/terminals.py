@@ -14,12 +14,12 @@ from typing import Any, Final
 
 import grpc
 
+from weft.access.auth.identity import caller, check_owner
 from weft.access.wire import messages as m
 from weft.errors import InputError, NotFound, Refused, WeftError
 from weft.model import NodeId
 from weft.model.slots import nodes_of
 from weft.scheduling.core.state.job import JobState
-from weft.server.auth.identity import caller, check_owner
 from weft.server.controller import Controller
 from weft.server.jobs.job_refs import resolve_one
 from weft.server.rpc.errors import abort

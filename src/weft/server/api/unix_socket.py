@@ -16,11 +16,11 @@ from contextlib import aclosing
 from pathlib import Path
 from typing import Any, Final
 
+from weft.access.auth.identity import owner, set_caller
 from weft.access.wire import frames
 from weft.access.wire.failures import encode_error
 from weft.access.wire.service import MAX_MESSAGE_BYTES, SCHEDULER
 from weft.errors import InputError, NotPermitted, WeftError
-from weft.server.auth.identity import owner, set_caller
 from weft.server.rpc.cut_off import cut_reason
 from weft.server.rpc.protocol_version import check_protocol
 from weft.server.rpc.requests import check_size, decode

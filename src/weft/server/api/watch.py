@@ -10,12 +10,12 @@ from dataclasses import replace
 from itertools import islice
 from typing import Final
 
+from weft.access.auth.identity import Caller
 from weft.access.wire import messages as m
 from weft.errors import JournalError, Refused
 from weft.history.journal import Journal
 from weft.history.journal.codec import encode_line
 from weft.model import Edited, Fact, JobSnapshot, Submitted
-from weft.server.auth.identity import Caller
 from weft.server.process.cpu_shares import pause_payer
 from weft.server.rpc.cut_off import cut_off
 

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
+from weft.access.server.settings import Settings
 from weft.access.wire import messages as m
 from weft.access.wire.runs import MAX_JOBS_PER_MESSAGE
 from weft.history.journal.postgres.blobs import BlobTable
@@ -35,7 +36,6 @@ from weft.server.nodes.run_messages import stop_run, suspend_run
 from weft.server.nodes.session import Agents
 from weft.server.nodes.streams import Streams
 from weft.server.pause_reasons import CLOSING
-from weft.server.settings import Settings
 from weft.version import VERSION
 
 TICK_S: Final = 1.0

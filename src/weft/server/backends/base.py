@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from weft.access.endpoints.paths import Paths
+from weft.access.server.settings import Settings
 from weft.access.wire.messages import SchedulerMessage
 from weft.history.journal.postgres.blobs import BlobTable
 from weft.model import Continued, Decision, JobId, NodeId, Suspended, Unwoven
@@ -23,7 +24,6 @@ from weft.server.inventory import BackendSummary, GpuUsage, NodeConnection
 from weft.server.jobs.admission import AdmissionRules, ClusterRules
 from weft.server.jobs.quotas import Quotas
 from weft.server.loop import Loop
-from weft.server.settings import Settings
 from weft.server.shared_files import FolderOnly, SharedFiles
 from weft.server.weaves.messages import DEFAULT_ORDER
 from weft.server.weaves.monitor import WeaveMonitor

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from weft.access.endpoints.config import sharing_setting
+from weft.access.server.settings import Settings
 from weft.access.wire.views.doctor import DeviceView
 from weft.model import (
     Continued,
@@ -30,6 +31,7 @@ from weft.model import (
 from weft.node.agent.launch import to_launch_spec
 from weft.node.agent.replicas.prober import ReplicaReport
 from weft.node.agent.runtime import NodeRuntime, NodeSetup, with_gpus_in_use
+from weft.node.care.restore import to_record
 from weft.node.engine.environment import LOOPBACK
 from weft.node.engine.events import Report, RunStarted
 from weft.node.engine.exit_rules import exit_event
@@ -52,9 +54,7 @@ from weft.server.jobs.quotas import Quotas
 from weft.server.nodes.reconciler import FULL_NODE
 from weft.server.nodes.run_messages import launch_message, put_share
 from weft.server.pause_reasons import CLOSING
-from weft.server.restore import to_record
 from weft.server.services.replicas import replica_events
-from weft.server.settings import Settings
 
 MAX_TAIL_BYTES: Final = 8192
 LATE_S: Final = 1.0

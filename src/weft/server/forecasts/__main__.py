@@ -14,12 +14,12 @@ import sys
 from collections.abc import Sequence
 from typing import Any, Final
 
+from weft.access.server.settings import Settings, changed
 from weft.errors import InputError, JournalError, WeftError
 from weft.history.journal import open_journal
 from weft.scheduling.core.scheduler import Scheduler
 from weft.server.process.slices import at_once
 from weft.server.replay import Prepared, create_scheduler
-from weft.server.settings import Settings, changed
 from weft.sim.forecast.branches import cpu_s
 from weft.sim.forecast.calibration import Calibration
 from weft.sim.forecast.quantiles import Sampling, forecast

@@ -15,11 +15,11 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
+from weft.access.server.settings import Settings
 from weft.errors import InputError, Refused
 from weft.history.journal import for_process
 from weft.model import JobId, Seconds
 from weft.server.forecasts.outcomes import Outcomes
-from weft.server.settings import Settings
 
 FRESH_S: Final = 10.0
 """A forecast that is not older than this is as good as a new one."""

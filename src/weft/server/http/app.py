@@ -17,10 +17,10 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
-from weft.server.auth.tokens import Tokens
+from weft.access.auth.tokens import Tokens
+from weft.access.http.access import HostCheck, TokenCheck
+from weft.access.http.listener import Listener, TlsFiles, bind, tls_files
 from weft.server.controller import Controller
-from weft.server.http.access import HostCheck, TokenCheck
-from weft.server.http.listener import Listener, TlsFiles, bind, tls_files
 from weft.server.http.prometheus import Metrics
 
 HOST: Final = "127.0.0.1"

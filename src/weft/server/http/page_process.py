@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from weft.access.endpoints.addresses import Address
-from weft.server.plan import PageAt
+from weft.access.server.plan import PageAt
 
 CHECK_S: Final = 2.0
 """The seconds between two checks whether the page still runs."""
@@ -43,7 +43,7 @@ class PageProcess:
         """Take the port of the page. Raise if that is not possible."""
         if self._where is None:
             return
-        from weft.server.http.listener import bind, tls_files
+        from weft.access.http.listener import bind, tls_files
 
         files = tls_files(self._where.host, server_port, self._folder, "--web-host")
         self._tls = (str(files.certificate), str(files.key)) if files else None

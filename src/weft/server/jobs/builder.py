@@ -8,6 +8,7 @@ from dataclasses import replace
 from itertools import chain
 from typing import Any, Final
 
+from weft.access.auth.identity import Caller
 from weft.access.jobspec import dependencies
 from weft.access.jobspec.fields import Field
 from weft.access.jobspec.job_names import default_name
@@ -18,7 +19,6 @@ from weft.inputs.quantities import parse_array, parse_whole_or_none
 from weft.model import Job, JobId, Task
 from weft.scheduling.core.admission import problem_of
 from weft.scheduling.core.state.teams import Teams
-from weft.server.auth.identity import Caller
 from weft.server.jobs.admission import AdmissionRules, check_team
 from weft.server.jobs.batch import Batch, JobTemplate
 from weft.server.jobs.dependencies import sort_by_dependencies

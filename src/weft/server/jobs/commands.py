@@ -9,6 +9,7 @@ from functools import partial
 from itertools import repeat
 from typing import Any, Final
 
+from weft.access.auth.identity import Caller, check_owner
 from weft.access.jobspec.dependencies import CONDITIONS, SINGLETON
 from weft.access.jobspec.fields import settings_of
 from weft.access.wire.convert import pairs
@@ -34,7 +35,6 @@ from weft.model import (
 from weft.model.status import ACTIVE, ENDED
 from weft.scheduling.core.scheduler import Scheduler
 from weft.scheduling.core.state.job import JobState
-from weft.server.auth.identity import Caller, check_owner
 from weft.server.jobs.admission import AdmissionRules
 from weft.server.jobs.batch import Batch, OpenBatch
 from weft.server.jobs.builder import CheckNotify, JobBuilder, accept_all

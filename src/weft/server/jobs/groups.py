@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
+from weft.access.auth.identity import Caller
 from weft.access.wire.views.groups import GroupView
 from weft.errors import InputError, NotPermitted
 from weft.inputs.notify_choice import parse_notify
@@ -13,7 +14,6 @@ from weft.model import Event, GroupLimited, Seconds
 from weft.model.groups import group_label, names_group
 from weft.scheduling.core.state.job import JobState
 from weft.scheduling.core.state.state import State
-from weft.server.auth.identity import Caller
 
 MAX_JOBS: Final = 1_000_000
 NO_LIMIT: Final = "none"

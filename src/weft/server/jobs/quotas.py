@@ -11,10 +11,10 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from weft.access.server.settings import Settings
 from weft.errors import InputError, Refused
 from weft.model import Event, Job, Limited, Seconds
 from weft.scheduling.core.state.state import State
-from weft.server.settings import Settings
 
 FILE: Final = "limits.json"
 KEYS: Final = ("gpus", "queued")

@@ -16,13 +16,13 @@ from pathlib import Path
 from typing import Final
 from weakref import WeakValueDictionary
 
+from weft.access.auth.identity import Caller
 from weft.access.wire.messages import ChangeReply, ChangeRequest, SubmitReply, SubmitRequest
 from weft.errors import InputError, JournalError, Refused
 from weft.inputs.atomic import write_atomic
 from weft.inputs.quantities import parse_array
 from weft.model import Event, JobId, Seconds
 from weft.node.engine.background import TaskSet
-from weft.server.auth.identity import Caller
 from weft.server.jobs.batch import SLICE_BYTES, SLICE_JOBS, OpenBatch, decode_batch
 from weft.server.jobs.builder import check_total, size_of
 from weft.server.jobs.commands import JobCommands

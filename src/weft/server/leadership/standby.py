@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from weft.access.server.settings import Settings, changed
 from weft.errors import JournalError, NotLeading, WeftError
 from weft.history.journal import Journal
 from weft.history.journal.leadership import LeaderRecord
@@ -21,7 +22,6 @@ from weft.server.leadership.file_mirror import FileFollower
 from weft.server.leadership.lead import Lead
 from weft.server.process.slices import at_once
 from weft.server.replay import Prepared, create_scheduler
-from weft.server.settings import Settings, changed
 
 POLL_S: Final = 0.25
 """The pause between two attempts to take over. An orderly step-down is noticed within this time."""

@@ -14,9 +14,13 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final
 
+from weft.access.auth.token_tables import PostgresTokenTable
+from weft.access.auth.tokens import DATABASE_FILE, Tokens
 from weft.access.endpoints.addresses import Address
 from weft.access.endpoints.paths import Paths
 from weft.access.endpoints.private_files import write_private
+from weft.access.server.plan import Plan, ServerStatus
+from weft.access.server.settings import Settings, save
 from weft.errors import JournalDamaged, NotLeading, WeftError
 from weft.history.journal import store_at
 from weft.history.journal.marker import Marker
@@ -28,15 +32,11 @@ from weft.history.journal.postgres.led import LedJournal
 from weft.history.journal.postgres.session import ConnectionLost
 from weft.model import Paused
 from weft.node.engine.background import TaskSet
-from weft.server.auth.interceptor import AuthGateway
-from weft.server.auth.token_tables import PostgresTokenTable
-from weft.server.auth.tokens import DATABASE_FILE, Tokens
 from weft.server.leadership.file_mirror import EDITED_BY_HAND, FileFollower, FileMirror
 from weft.server.leadership.lead import Lead
 from weft.server.leadership.standby import Standby
 from weft.server.pause_reasons import RECOVERING, RECOVERING_DETAIL
-from weft.server.plan import Plan, ServerStatus
-from weft.server.settings import Settings, save
+from weft.server.rpc.interceptor import AuthGateway
 from weft.server.shared_files import LedParts
 
 RECONNECT_S: Final = 0.5

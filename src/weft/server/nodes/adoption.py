@@ -19,13 +19,13 @@ from weft.errors import WeftError
 from weft.model import Decision, Event, Job, JobId, NodeId, Resumed, Seconds, Start, Submitted
 from weft.model.slots import nodes_of
 from weft.model.status import ENDED
+from weft.node.care.restore import read_record, recovered_job
 from weft.node.engine.launch_spec import is_valid_job_id
 from weft.scheduling.core.admission import check_job
 from weft.scheduling.core.scheduler import Scheduler
 from weft.scheduling.core.state.state import State
 from weft.server.nodes.gangs import parts_of
 from weft.server.pause_reasons import RECOVERING
-from weft.server.restore import read_record, recovered_job
 from weft.text import plural
 
 RECOVERY_S: Final = 30.0

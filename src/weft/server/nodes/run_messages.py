@@ -9,9 +9,9 @@ from weft.access.wire.convert import put
 from weft.access.wire.messages import GangMember, ReplicaHealth, SchedulerMessage, StartRun, StopRun, SuspendRun, Weave
 from weft.model import WHOLE, Health, Job, JobId, NodeId, Start, Task
 from weft.model.slots import nodes_of
+from weft.node.care.restore import to_record
 from weft.scheduling.core.state.job import JobState
 from weft.server.nodes.registered_node import RegisteredNode
-from weft.server.restore import to_record
 
 
 def start_run(

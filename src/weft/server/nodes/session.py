@@ -9,9 +9,9 @@ from typing import Any, Final, Protocol
 
 import grpc
 
+from weft.access.auth.identity import caller
 from weft.access.wire import messages as m
 from weft.errors import InputError, WeftError
-from weft.server.auth.identity import caller
 from weft.server.nodes.outbox import Close
 from weft.server.nodes.streams import Stream, Streams, end
 from weft.server.rpc.handlers import handler

@@ -13,8 +13,8 @@ from typing import Any, Final
 
 import grpc
 
+from weft.access.auth.identity import Caller
 from weft.access.wire.messages import SchedulerMessage
-from weft.server.auth.identity import Caller
 from weft.server.nodes.outbox import Close, Reply
 
 MAX_QUEUED_MESSAGES: Final = 10_000

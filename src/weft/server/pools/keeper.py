@@ -13,6 +13,8 @@ from functools import partial
 from pathlib import Path
 from typing import Final, TypeVar
 
+from weft.access.auth.identity import owner
+from weft.access.auth.tokens import Tokens
 from weft.access.endpoints.paths import make_private
 from weft.access.endpoints.private_files import write_private
 from weft.errors import WeftError
@@ -34,8 +36,6 @@ from weft.node.engine.background import TaskSet
 from weft.scheduling.core.scheduler import Scheduler
 from weft.scheduling.core.state.pools import PoolState
 from weft.scheduling.core.state.state import State
-from weft.server.auth.identity import owner
-from weft.server.auth.tokens import Tokens
 from weft.server.loop import Loop
 from weft.server.pools.demand import Fits, measure_demand
 from weft.server.pools.memory import PoolMemory

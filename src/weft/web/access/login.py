@@ -12,11 +12,11 @@ from urllib.parse import parse_qs
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
 
+from weft.access.auth.identity import Caller
+from weft.access.auth.rate_limit import FailureLimiter
+from weft.access.auth.tokens import Tokens
 from weft.access.client import Client
 from weft.errors import JournalError, NotAuthenticated, NotPermitted
-from weft.server.auth.identity import Caller
-from weft.server.auth.rate_limit import FailureLimiter
-from weft.server.auth.tokens import Tokens
 from weft.web.access.sessions import OneTimeLinks, Session, Sessions, same_secret
 
 MAX_BODY_BYTES: Final = 4096

@@ -13,7 +13,7 @@ from weft.cli import auth_target, render
 from weft.errors import InputError
 
 if TYPE_CHECKING:
-    from weft.server.auth.shared_authority import SharedAuthority
+    from weft.access.auth.shared_authority import SharedAuthority
 
 EXAMPLE: Final = """examples:
   weft auth init
@@ -36,8 +36,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    from weft.access.auth.certificates import init
     from weft.access.endpoints.paths import server_folder
-    from weft.server.auth.certificates import init
 
     port = args.port or DEFAULT_PORT
     material, names = init(server_folder(port), args.host, _shared(args))
@@ -65,7 +65,7 @@ def _shared(args: argparse.Namespace) -> SharedAuthority | None:
         )
     from pathlib import Path
 
-    from weft.server.auth.shared_authority import SharedAuthority
+    from weft.access.auth.shared_authority import SharedAuthority
 
     return SharedAuthority(args.db, Path(args.key_file).expanduser())
 

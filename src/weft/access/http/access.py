@@ -12,9 +12,9 @@ from starlette.datastructures import Headers
 from starlette.responses import PlainTextResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from weft.access.auth.rate_limit import FailureLimiter
+from weft.access.auth.tokens import Tokens
 from weft.errors import NotPermitted
-from weft.server.auth.rate_limit import FailureLimiter
-from weft.server.auth.tokens import Tokens
 
 OPEN_PAGES: Final = ("/healthz",)
 """Pages without a token, for load balancers: they show nothing but that the server is there."""

@@ -15,6 +15,11 @@ from typing import Any, Final, TypeVar
 import grpc
 import grpc.aio
 
+from weft.access.auth import tls
+from weft.access.auth.identity import Caller, Role, caller, owner, set_caller
+from weft.access.auth.rate_limit import FailureLimiter, host_of
+from weft.access.auth.token_admin import manage
+from weft.access.auth.tokens import Tokens
 from weft.access.endpoints.addresses import is_loopback
 from weft.access.endpoints.open_files import allow_open_files
 from weft.access.endpoints.private_files import write_private
@@ -24,11 +29,6 @@ from weft.access.wire.service import PREFIX, SERVER, SERVICES
 from weft.access.wire.views.base import encode
 from weft.errors import InputError, NotAuthenticated, NotPermitted, WeftError
 from weft.node.engine.background import TaskSet
-from weft.server.auth import tls
-from weft.server.auth.identity import Caller, Role, caller, owner, set_caller
-from weft.server.auth.rate_limit import FailureLimiter, host_of
-from weft.server.auth.token_admin import manage
-from weft.server.auth.tokens import Tokens
 from weft.server.process.cpu_shares import CpuShares, set_payer
 from weft.server.rpc.cut_off import cut_off
 from weft.server.rpc.errors import abort

@@ -20,12 +20,12 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_private_key,
 )
 
+from weft.access.auth.shared_authority import SharedAuthority
+from weft.access.auth.tls import FOLDER, Material, load
 from weft.access.endpoints.addresses import parse_address
 from weft.access.endpoints.paths import make_private
 from weft.access.endpoints.private_files import read_private, write_private
 from weft.errors import InputError, WeftError
-from weft.server.auth.shared_authority import SharedAuthority
-from weft.server.auth.tls import FOLDER, Material, load
 
 Key = ec.EllipticCurvePrivateKey
 CA_DAYS: Final = 3650

@@ -17,10 +17,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from weft.access.auth.identity import ROLES, Caller, Role
+from weft.access.auth.token_tables import PostgresTokenTable, Row, SqliteTokenTable, TokenTable
 from weft.access.endpoints.private_files import read_private, write_private
 from weft.errors import InputError, NotFound, NotPermitted, WeftError
-from weft.server.auth.identity import ROLES, Caller, Role
-from weft.server.auth.token_tables import PostgresTokenTable, Row, SqliteTokenTable, TokenTable
 
 FOLLOW_S: Final = 1.0
 """The period at which another process than the server learns of new and revoked tokens in a shared database."""

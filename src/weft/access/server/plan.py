@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from weft.access.endpoints.addresses import Address, is_this_machine
+from weft.access.server.settings import Settings
 from weft.errors import InputError
 from weft.server.process.log_file import Format
-from weft.server.settings import Settings
 
 WILDCARDS: Final = ("0.0.0.0", "::", "")
 LEADER_LEASE_S: Final = 10.0

@@ -16,9 +16,9 @@ import uvicorn
 from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from weft.access.auth import tls
 from weft.access.endpoints.addresses import is_loopback
 from weft.errors import InputError, WeftError
-from weft.server.auth import tls
 
 REQUEST_TIMEOUT_S: Final = 10.0
 """The most seconds that a connection may take to send a request."""

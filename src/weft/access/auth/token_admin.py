@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from weft.access.auth.tls import Material
+from weft.access.auth.tokens import Tokens
 from weft.access.wire.views.auth import InvitationView, TokensView, TokenView
 from weft.access.wire.views.base import Answer
 from weft.access.wire.views.timestamps import iso
 from weft.errors import NotFound, UnknownName
 from weft.inputs.quantities import parse_duration
-from weft.server.auth.tls import Material
-from weft.server.auth.tokens import Tokens
 
 DEFAULT_EXPIRY: Final = "1h"
 

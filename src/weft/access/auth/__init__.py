@@ -1,0 +1,1 @@
+"""Identity and permission: tokens, certificates, roles, and limits on failed attempts."""

@@ -1,0 +1,1 @@
+"""Parts that all pages over HTTP share: the socket that listens, and the check of readers."""

@@ -1,0 +1,1 @@
+"""The settings and the plan of a scheduler, for the commands that start one."""

@@ -1,1 +1,0 @@
-"""Access to calls: tokens, identities, certificates, and the interceptor that checks every call."""
