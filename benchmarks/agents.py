@@ -25,7 +25,7 @@ from weft.access.endpoints import credentials
 from weft.access.endpoints.addresses import Address
 from weft.access.wire.messages import JobSpec, SubmitReply, SubmitRequest
 from weft.access.wire.service import call
-from weft.access.wire.views.operations import PAUSE, RESUME
+from weft.views.answers.operations import PAUSE, RESUME
 
 AGENTS: Final = 300
 GPUS_PER_AGENT: Final = 8

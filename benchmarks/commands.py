@@ -77,7 +77,7 @@ def _cpu_s(command: list[str], env: dict[str, str], folder: Path) -> list[float]
 def _local_scheduler(env: dict[str, str]) -> Iterator[None]:
     from weft.access.client import Client
     from weft.access.endpoints.paths import user_paths
-    from weft.access.wire.views.operations import SHUTDOWN
+    from weft.views.answers.operations import SHUTDOWN
 
     where = user_paths(env)
     where.make()

@@ -22,7 +22,7 @@ from weft.access.client import Client
 from weft.access.endpoints.addresses import Address
 from weft.access.endpoints.credentials import is_listening
 from weft.access.wire.messages import JobSpec, SubmitRequest
-from weft.access.wire.views.operations import PAUSE
+from weft.views.answers.operations import PAUSE
 
 AGENTS: Final = 1000
 JOBS: Final = 100_000

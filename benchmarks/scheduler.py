@@ -13,7 +13,7 @@ from tempfile import TemporaryDirectory
 import weft
 from weft.access.client.api import connection, disconnect
 from weft.access.endpoints.paths import user_paths
-from weft.access.wire.views.operations import SHUTDOWN
+from weft.views.answers.operations import SHUTDOWN
 
 GPUS = 2
 

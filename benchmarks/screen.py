@@ -18,11 +18,6 @@ from tempfile import TemporaryDirectory
 from typing import Final
 
 from benchmarks.figure import Figure
-from weft.access.wire.views.base import encode
-from weft.access.wire.views.changes import ChangesView
-from weft.access.wire.views.jobs import ProgressView
-from weft.access.wire.views.services import ServiceView
-from weft.access.wire.views.weaves import WeaveView
 from weft.model import (
     Event,
     Exited,
@@ -42,10 +37,15 @@ from weft.scheduling.core.scheduler import Scheduler
 from weft.scheduling.core.state.job import JobState
 from weft.scheduling.plugins import registry
 from weft.server.api.changes import PERIOD_S, SLOW_PERIODS
-from weft.server.changes.rows import ChangeBuilder, Readings
-from weft.server.changes.tracker import ChangeTracker
-from weft.server.gpu_numbers import GpuNumbers
-from weft.server.inventory import GpuUsage, NodeConnection
+from weft.views.answers.base import encode
+from weft.views.answers.changes import ChangesView
+from weft.views.answers.jobs import ProgressView
+from weft.views.answers.services import ServiceView
+from weft.views.answers.weaves import WeaveView
+from weft.views.build.change_tracker import ChangeTracker
+from weft.views.build.changed_rows import ChangeBuilder, Readings
+from weft.views.build.gpu_numbers import GpuNumbers
+from weft.views.build.measured import GpuUsage, NodeConnection
 
 NODES: Final = 125
 GPUS: Final = 8

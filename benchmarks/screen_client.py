@@ -12,14 +12,14 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from weft.access.wire.views.base import decode
-from weft.access.wire.views.changes import ChangesView
-from weft.access.wire.views.explain import ExplainView
-from weft.access.wire.views.jobs import JobDetailView
 from weft.errors import Refused
 from weft.server.api.changes import PERIOD_S
 from weft.tui.app import Top
 from weft.tui.sources.base import Link, Outcome, Receive
+from weft.views.answers.base import decode
+from weft.views.answers.changes import ChangesView
+from weft.views.answers.explain import ExplainView
+from weft.views.answers.jobs import JobDetailView
 
 SETTLE_S = 8.0
 

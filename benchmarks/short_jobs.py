@@ -89,7 +89,7 @@ def _measure_weft() -> Round:
     from weft.access.endpoints.paths import Paths
     from weft.access.jobspec.fields import spec_of
     from weft.access.wire.messages import SubmitRequest, Variable
-    from weft.access.wire.views.operations import SHUTDOWN
+    from weft.views.answers.operations import SHUTDOWN
 
     with tempfile.TemporaryDirectory(prefix="weft-b-") as root:
         where = Paths(Path(root, "s"), Path(root, "r"))

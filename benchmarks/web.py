@@ -21,7 +21,7 @@ from weft.access.client import Client
 from weft.access.endpoints.paths import Paths, user_paths
 from weft.access.jobspec.fields import spec_of
 from weft.access.wire.messages import JobSpec, SubmitRequest
-from weft.access.wire.views.operations import SHUTDOWN
+from weft.views.answers.operations import SHUTDOWN
 
 PAGES: Final = 50
 REQUESTS: Final = 600

@@ -11,10 +11,10 @@ import pytest
 
 from support.local_scheduler import until
 from support.weft_cli import Weft
-from weft.access.wire.views.base import View
-from weft.access.wire.views.jobs import JobDetailView, QueueView
-from weft.access.wire.views.nodes import GpuView, NodeView
 from weft.cli.main import COMMANDS, build_parser, list_flags
+from weft.views.answers.base import View
+from weft.views.answers.jobs import JobDetailView, QueueView
+from weft.views.answers.nodes import GpuView, NodeView
 
 DOCS = Path(__file__).resolve().parents[2] / "docs" / "reference"
 SIMULATING = {"sim", "compare", "figures", "policies", "trace", "testbed", "study", "scalers"}

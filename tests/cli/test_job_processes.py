@@ -24,7 +24,7 @@ HEAVY = ("numpy", "rich", "yaml", "rustworkx", "matplotlib", "multiprocessing", 
 WIRE = ("grpc", "google.protobuf", "weft.access.client", "asyncio")
 SLOW = ("grpc", "asyncio", "ssl", "logging", "hashlib", "tempfile", "subprocess", "difflib", "importlib.metadata",
         "google.protobuf.internal.python_message", "weft.model.facts", "weft.node.engine", "weft.server", "dataclasses",
-        "inspect", "pathlib", "textwrap", "shutil", "weft.access.wire.views.operations")  # fmt: skip
+        "inspect", "pathlib", "textwrap", "shutil", "weft.views.answers.operations")  # fmt: skip
 """Modules that a call on the unix socket does not need."""
 
 
@@ -232,7 +232,7 @@ def imported(*words: str) -> set[str]:
         (["load", "--help"], (*HEAVY, "grpc", "httptools", "asyncio")),
         (["policies"], ("numpy", "rich", "matplotlib", *WIRE)),
         (["completion", "bash"], ("grpc", "weft.access.client", "numpy", "rich", "matplotlib")),
-        (["queue"], (*HEAVY, *SLOW, "weft.access.wire.views.nodes")),
+        (["queue"], (*HEAVY, *SLOW, "weft.views.answers.nodes")),
         (["gpus"], (*HEAVY, *SLOW)),
         (["show", "1"], (*HEAVY, *SLOW)),
         (["submit", "--gpus", "0", "--", "true"], (*HEAVY, *SLOW)),

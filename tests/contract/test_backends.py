@@ -9,10 +9,10 @@ import pytest
 
 from support.backend_servers import GPUS, KINDS, NODE, USED_MB, BackendServer, Kind, play
 from support.process_engine import until
-from weft.access.wire.views.doctor import DeviceView
 from weft.errors import JournalError, Refused
 from weft.model import Continued, Started, Suspended
 from weft.server.backends.base import Kill
+from weft.views.answers.doctor import DeviceView
 
 WAITING = "echo up $$; while [ ! -e {go} ]; do sleep 0.02; done; echo on; exit 3"
 """It ends with 3 once a file is there."""

@@ -6,9 +6,9 @@ from itertools import pairwise
 
 from support.local_scheduler import Site, site, until
 from weft.access.client import Client
-from weft.access.wire.views.jobs import JobDetailView
 from weft.history.journal.sqlite import SqliteJournal
 from weft.model import Exited, Start
+from weft.views.answers.jobs import JobDetailView
 
 
 def look(client: Client, job: str) -> JobDetailView:

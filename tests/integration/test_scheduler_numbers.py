@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import pytest
 
 from support.local_scheduler import Site, site, until
-from weft.access.wire.views.operations import DRAIN
 from weft.errors import InputError
+from weft.views.answers.operations import DRAIN
 
 
 @pytest.fixture

@@ -16,10 +16,10 @@ from weft.access.client import Client
 from weft.access.endpoints.paths import Paths
 from weft.access.jobspec.fields import spec_of
 from weft.access.wire.messages import SubmitRequest, Variable
-from weft.access.wire.views.operations import RESUME, SHUTDOWN
 from weft.errors import NotFound, Refused, WeftError
 from weft.history.journal.sqlite.compaction import compact
 from weft.node.engine.output.logs import RUNS_KEPT
+from weft.views.answers.operations import RESUME, SHUTDOWN
 
 PATH = [Variable(name="PATH", value=os.environ["PATH"])]
 MOODY = """

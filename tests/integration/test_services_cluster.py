@@ -22,7 +22,7 @@ from support.local_scheduler import until
 from support.secured_cluster import gate
 from support.service_requests import Requests, get
 from weft.access.endpoints.credentials import Credentials
-from weft.access.wire.views.services import ServiceView
+from weft.views.answers.services import ServiceView
 from weft.web.live.latency import LatencyReader
 
 PROGRAM = Path(support.served_program.__file__)

@@ -21,10 +21,10 @@ import pytest
 from support.local_scheduler import Site, is_alive, site, until
 from support.other_users import User, users
 from weft.access.client import Client
-from weft.access.wire.views.nodes import GpuView
 from weft.errors import InputError
 from weft.node.engine.gpu import locks
 from weft.node.engine.gpu.ledger_folder import check_folder, prepare_folder
+from weft.views.answers.nodes import GpuView
 
 JOBS = 120
 ON_ITS_GPU = """#!/bin/sh

@@ -23,7 +23,7 @@ from weft.access.endpoints.paths import Paths, user_paths
 from weft.access.jobspec.fields import spec_of
 from weft.access.jobspec.readers import Given
 from weft.access.wire.messages import SubmitRequest, Variable
-from weft.access.wire.views.operations import SHUTDOWN
+from weft.views.answers.operations import SHUTDOWN
 
 PATIENCE_S = 60.0
 

@@ -6,14 +6,14 @@ import random
 import threading
 from collections.abc import Callable, Sequence
 
-from weft.access.wire.views.changes import ChangesView, CountsView, EventView
-from weft.access.wire.views.explain import AheadView, ExplainView, ReasonView, UnblockView
-from weft.access.wire.views.forecasts import ForecastView
-from weft.access.wire.views.jobs import JobDetailView, JobView, ProgressView, RunView
-from weft.access.wire.views.nodes import GpuView, NodeView
-from weft.access.wire.views.services import ReplicaView, ServiceView
-from weft.access.wire.views.weaves import WeaveMemberView, WeaveView
 from weft.tui.sources.base import Link, Outcome, Receive
+from weft.views.answers.changes import ChangesView, CountsView, EventView
+from weft.views.answers.explain import AheadView, ExplainView, ReasonView, UnblockView
+from weft.views.answers.forecasts import ForecastView
+from weft.views.answers.jobs import JobDetailView, JobView, ProgressView, RunView
+from weft.views.answers.nodes import GpuView, NodeView
+from weft.views.answers.services import ReplicaView, ServiceView
+from weft.views.answers.weaves import WeaveMemberView, WeaveView
 
 NOW = 1_800_000_000.0
 NAMES = ("resnet50-bs256", "bert-large", "vit-b16", "llama2-7b-sft", "diffusion", "a2c-pong", "gpt2-ablation")

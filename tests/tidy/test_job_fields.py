@@ -26,11 +26,11 @@ from weft.node.engine.gpu.nvml import NoDriver
 from weft.node.engine.launch_spec import LaunchSpec
 from weft.node.engine.shim_arguments import shim_arguments
 from weft.server.backends.local import launch_spec
-from weft.server.gpu_numbers import GpuNumbers
 from weft.server.jobs.admission import ClusterRules
 from weft.server.jobs.commands import JobCommands
 from weft.server.nodes.registered_node import RegisteredNode
 from weft.server.nodes.run_messages import start_run
+from weft.views.build.gpu_numbers import GpuNumbers
 
 ANN = Caller("ann", "user")
 NODES = [

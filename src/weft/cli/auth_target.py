@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, TypeVar
 
 from weft.access.endpoints import config
 from weft.access.endpoints.addresses import DEFAULT_PORT, Address
-from weft.access.wire.views.base import Answer
 from weft.cli import connection, flags
 from weft.errors import InputError, WeftError
+from weft.views.answers.base import Answer
 
 if TYPE_CHECKING:
-    from weft.access.wire.views.operations import Operation
+    from weft.views.answers.operations import Operation
 
 V = TypeVar("V", bound=Answer)
 

@@ -94,7 +94,7 @@ def simulate_present(args: argparse.Namespace) -> int:
     if args.json:
         render.print_json(summary)
         return 0
-    from weft.cli.views import figures
+    from weft.cli.views.lab import figures
 
     title = f"{policy} from the present state of {where}: {plural(len(found.record.jobs), 'job')}, {found.gpus:,} GPUs"
     pairs = [("policy", Cell(policy, raw=policy)), *figures.pairs(values)]

@@ -18,7 +18,7 @@ from weft.cli.text import escape_lines
 from weft.errors import InputError
 
 if TYPE_CHECKING:
-    from weft.access.wire.views.base import View
+    from weft.views.answers.base import View
 
 PROGRESS_DELAY_S: Final = 1.0
 """Work that takes no longer gets no progress bar."""
@@ -97,7 +97,7 @@ def waiting(text: str) -> Iterator[None]:
 
 
 def print_json(value: Mapping[str, object] | View) -> None:
-    from weft.access.wire.views.base import members
+    from weft.views.answers.base import members
 
     print(json.dumps(value, allow_nan=False, default=members))
 

@@ -11,7 +11,6 @@ from typing import Any, Final
 
 from weft.access.endpoints.paths import Paths
 from weft.access.server.settings import Settings, changed, save
-from weft.access.wire.views.jobs import ProgressView
 from weft.errors import Deposed, InputError, JournalError, Refused
 from weft.history.journal import open_journal
 from weft.history.journal.marker import Marker
@@ -31,7 +30,6 @@ from weft.server.forecasts.outcomes import Outcomes
 from weft.server.jobs.commands import JobCommands
 from weft.server.jobs.progress import Progress
 from weft.server.jobs.requests import JobRequests
-from weft.server.jobs.run_history import RunHistory
 from weft.server.jobs.run_use import RunUse
 from weft.server.loop import RETRY_S, Loop, describe_failure
 from weft.server.maintenance import Maintenance
@@ -46,6 +44,8 @@ from weft.server.services.live import LiveServices
 from weft.server.shared_files import FolderOnly, LedParts
 from weft.server.weaves.messages import DEFAULT_ORDER
 from weft.server.weaves.monitor import WeaveMonitor
+from weft.views.answers.jobs import ProgressView
+from weft.views.build.run_history import RunHistory
 
 MIN_FREE_MB: Final = 16
 """With less free disk space than this, the server accepts no new jobs."""

@@ -13,7 +13,6 @@ from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
 from textual.widgets import Input
 
-from weft.access.wire.views.changes import ChangesView
 from weft.text import natural
 from weft.tui.job_actions import JobActions
 from weft.tui.model import rows
@@ -32,6 +31,7 @@ from weft.tui.widgets.bars import KeyBar, Summary, Tabs
 from weft.tui.widgets.gpu_grid import AUTO, GpuGrid
 from weft.tui.widgets.lines import Lines
 from weft.tui.widgets.table import Table
+from weft.views.answers.changes import ChangesView
 
 PAGES: Final = ("Overview", "GPUs", "Queue", "Nodes", "Services", "Weaves", "Events")
 SHOWN: Final = {

@@ -20,9 +20,9 @@ from weft.access.endpoints.credentials import Credentials, find_credentials
 from weft.access.endpoints.open_files import allow_open_files
 from weft.access.endpoints.paths import Paths
 from weft.access.http.listener import MAX_CONNECTIONS, Listener, TlsFiles
-from weft.access.wire.views.changes import ChangesView
 from weft.errors import WeftError
 from weft.node.engine.background import TaskSet
+from weft.views.answers.changes import ChangesView
 from weft.web.access.login import Login
 from weft.web.api.calls import Calls
 from weft.web.api.handlers import Handlers

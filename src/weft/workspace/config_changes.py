@@ -8,8 +8,8 @@ from typing import Any, Final
 from weft.access.client import Client
 from weft.access.wire.convert import pairs
 from weft.access.wire.messages import JobSpec
-from weft.access.wire.views.jobs import JobDetailView
 from weft.model.status import PENDING
+from weft.views.answers.jobs import JobDetailView
 from weft.workspace.launch import RUNNER, Launch
 from weft.workspace.tasks import RERUN_PARAM, Task
 

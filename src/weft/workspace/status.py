@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import ClassVar, Final, Literal
 
 from weft.access.client import Client
-from weft.access.wire.views.base import Answer, View, field, replace_fields
-from weft.access.wire.views.jobs import JobDetailView, ProgressView
-from weft.access.wire.views.nodes import GpuView
 from weft.errors import InputError
 from weft.model.status import PENDING
 from weft.node.engine.shim import run_files
+from weft.views.answers.base import Answer, View, field, replace_fields
+from weft.views.answers.jobs import JobDetailView, ProgressView
+from weft.views.answers.nodes import GpuView
 from weft.workspace.config import Config
 from weft.workspace.task.log_files import find_log_path, tasks_folder
 from weft.workspace.tasks import NAME_PARAM, RERUN_PARAM, all_tasks, marker_of

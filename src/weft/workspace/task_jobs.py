@@ -14,9 +14,9 @@ from typing import Final
 from weft.access.client import Client
 from weft.access.jobspec.environment import capture
 from weft.access.wire.messages import SubmitRequest
-from weft.access.wire.views.jobs import JobDetailView
 from weft.errors import InputError
 from weft.model.status import ACTIVE, PENDING, UNFINISHED
+from weft.views.answers.jobs import JobDetailView
 from weft.workspace import config_changes
 from weft.workspace.config import DEFAULT, Config
 from weft.workspace.launch import Launch, find_conda, interpreter, script

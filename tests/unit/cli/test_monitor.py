@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from weft.access.wire.views.base import replace_fields
-from weft.access.wire.views.jobs import JobView, ProgressView, QueueView
-from weft.access.wire.views.nodes import BlockView, GpusView, GpuView, MonitorView, NodesView, NodeView
 from weft.cli.text import display_width
 from weft.cli.views.monitor import Screen, bar, combine, draw, is_on
+from weft.views.answers.base import replace_fields
+from weft.views.answers.jobs import JobView, ProgressView, QueueView
+from weft.views.answers.nodes import BlockView, GpusView, GpuView, MonitorView, NodesView, NodeView
 
 QUEUE = QueueView(
     now="2030-01-01T00:00:00Z", policy="balanced", running=1, waiting=1,

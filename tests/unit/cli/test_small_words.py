@@ -9,12 +9,12 @@ from collections.abc import Callable
 
 import pytest
 
-from weft.access.wire.views.jobs import JobDetailView
-from weft.access.wire.views.nodes import BlockView, GpuView
 from weft.cli import main as cli
 from weft.cli import tables
 from weft.cli.commands import gpus, show
 from weft.cli.main import build_parser, main
+from weft.views.answers.jobs import JobDetailView
+from weft.views.answers.nodes import BlockView, GpuView
 
 
 @pytest.mark.parametrize(

@@ -7,10 +7,10 @@ from typing import get_type_hints
 import pytest
 
 from weft.access.wire.messages import NodeStatus
-from weft.access.wire.views.jobs import JobFields, JobView
-from weft.access.wire.views.nodes import NodeView
 from weft.cli import tables
 from weft.cli.views import job_table, node_table
+from weft.views.answers.jobs import JobFields, JobView
+from weft.views.answers.nodes import NodeView
 
 NOT_IN_NODE_VIEW = {"ram_used_mb", "readings", "shares", "disk_free_mb"}
 """Measured memory, of which `NodeView` has only the reserved part; readings and shares are in `GpuView`; `weft doctor`

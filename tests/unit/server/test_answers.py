@@ -6,11 +6,11 @@ import asyncio
 import time
 from collections.abc import Iterator
 
-from weft.access.wire.views.base import encode
-from weft.access.wire.views.jobs import JobDetailView, QueueView
-from weft.access.wire.views.nodes import GpuView
-from weft.access.wire.views.operations import DumpView
 from weft.server.rpc.answers import MAX_ROWS_AT_ONCE, LaterRows, rows_of, to_json
+from weft.views.answers.base import encode
+from weft.views.answers.jobs import JobDetailView, QueueView
+from weft.views.answers.nodes import GpuView
+from weft.views.answers.operations import DumpView
 
 ROWS = 3 * MAX_ROWS_AT_ONCE
 ROW_CPU_S = 0.002

@@ -5,11 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from support.builders import grid
-from weft.access.wire.views.changes import ChangesView
-from weft.access.wire.views.jobs import ProgressView
-from weft.access.wire.views.live_rows import LiveRows
-from weft.access.wire.views.services import ServiceView
-from weft.access.wire.views.weaves import WeaveView
 from weft.model import (
     Cancelled,
     Cordoned,
@@ -27,11 +22,16 @@ from weft.model import (
 from weft.scheduling.core.scheduler import Scheduler
 from weft.scheduling.core.state.job import JobState
 from weft.scheduling.plugins import registry
-from weft.server.changes import rows as limits
-from weft.server.changes.rows import ChangeBuilder, Readings
-from weft.server.changes.tracker import MAX_EVENTS, ChangeTracker
-from weft.server.gpu_numbers import GpuNumbers
-from weft.server.inventory import GpuUsage, NodeConnection
+from weft.views.answers.changes import ChangesView
+from weft.views.answers.jobs import ProgressView
+from weft.views.answers.live_rows import LiveRows
+from weft.views.answers.services import ServiceView
+from weft.views.answers.weaves import WeaveView
+from weft.views.build import changed_rows as limits
+from weft.views.build.change_tracker import MAX_EVENTS, ChangeTracker
+from weft.views.build.changed_rows import ChangeBuilder, Readings
+from weft.views.build.gpu_numbers import GpuNumbers
+from weft.views.build.measured import GpuUsage, NodeConnection
 
 
 class Desk:

@@ -12,10 +12,10 @@ from weft.access.auth.identity import Caller
 from weft.access.wire.messages import JobSpec, SubmitRequest, Variable
 from weft.errors import InputError
 from weft.scheduling.core.state.teams import Teams
-from weft.server.gpu_numbers import GpuNumbers
 from weft.server.jobs.admission import ClusterRules
 from weft.server.jobs.builder import JobBuilder
 from weft.server.process.slices import at_once
+from weft.views.build.gpu_numbers import GpuNumbers
 
 KB = 1 << 10
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from support.builders import Rig, node
-from weft.access.wire.views.forecasts import ForecastView
 from weft.model import Exited, Job
 from weft.server.forecasts.keeper import ForecastTable
 from weft.server.forecasts.views import forecast_view
+from weft.views.answers.forecasts import ForecastView
 
 NOW, HOUR_S = 1_000_000.0, 3600.0
 

@@ -14,10 +14,10 @@ from weft.errors import InputError
 from weft.model import Job, Share, Task
 from weft.model.node import CONTAINERS
 from weft.scheduling.plugins.registry import load_placement
-from weft.server.gpu_numbers import GpuNumbers
 from weft.server.jobs.admission import ClusterRules, SingleNodeRules
 from weft.server.jobs.builder import JobBuilder
 from weft.server.process.slices import at_once
+from weft.views.build.gpu_numbers import GpuNumbers
 
 
 def builder(*, containers: bool = True) -> JobBuilder:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from weft.access.wire.views.jobs import CheckpointView
 from weft.server.jobs.checkpoints import last_checkpoint
+from weft.views.answers.jobs import CheckpointView
 
 
 @pytest.fixture

@@ -46,7 +46,7 @@ from weft.server.pools.provider import AllocationSpec, AllocationStatus, Provide
 from weft.server.pools.views import explain_pools
 from weft.server.process.clock import Clock
 from weft.server.services.autoscaling import NO_LOAD
-from weft.server.services.views import service_view
+from weft.views.build.services import service_view
 
 POOL = Pool("p", "slurm", 2, 4, 3600.0, idle_s=30.0)
 SITE = Site("c", "localhost:1", True, ("weft",))

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from weft.access.wire.views.jobs import CheckpointView
 from weft.server.jobs.progress_report import MAX_METRICS, Report
+from weft.views.answers.jobs import CheckpointView
 
 
 def told(*bodies: dict[str, object], every_s: float = 10.0) -> Report:

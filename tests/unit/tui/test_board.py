@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from support.screen_source import NOW, cluster
-from weft.access.wire.views.changes import ChangesView, CountsView, EventView
-from weft.access.wire.views.jobs import JobView
-from weft.access.wire.views.nodes import GpuView, NodeView
 from weft.tui.model.board import MAX_ENDED, Board
+from weft.views.answers.changes import ChangesView, CountsView, EventView
+from weft.views.answers.jobs import JobView
+from weft.views.answers.nodes import GpuView, NodeView
 
 
 def board_of(*changes: ChangesView) -> Board:

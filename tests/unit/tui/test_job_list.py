@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from support.screen_source import NOW
-from weft.access.wire.views.changes import ChangesView
-from weft.access.wire.views.jobs import JobView, ProgressView
 from weft.tui.model.board import Board
 from weft.tui.model.job_list import SORTS, parse_filter, select
+from weft.views.answers.changes import ChangesView
+from weft.views.answers.jobs import JobView, ProgressView
 
 JOBS = [
     JobView(id="1", name="train-a", user="ada", state="R", status="running", gpus=8, place="n1[0,1]", time_s=50.0,

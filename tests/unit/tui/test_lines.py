@@ -5,8 +5,6 @@ from __future__ import annotations
 import pytest
 
 from support.screen_source import cluster, detail, running
-from weft.access.wire.views.base import replace_fields
-from weft.access.wire.views.explain import ExplainView, ReasonView
 from weft.text import display_width, natural
 from weft.tui.model import rows
 from weft.tui.model.board import Board
@@ -16,6 +14,8 @@ from weft.tui.model.log_text import MAX_LINE_CHARS, MAX_LINES, LogText
 from weft.tui.model.spans import bar, clean, cut, duration, fit, sparkline, width_of, wrap
 from weft.tui.model.summary import keys_line, title_line, totals_line
 from weft.tui.model.tables import head, layout, row
+from weft.views.answers.base import replace_fields
+from weft.views.answers.explain import ExplainView, ReasonView
 
 HOSTILE = "\x1b[31mred\x1b[0m \x1b]0;title\x07[bold]x[/bold]\r\n\x9b2J\x00 end 漢字"
 

@@ -10,8 +10,6 @@ from textual.pilot import Pilot
 from textual.widgets import Input
 
 from support.screen_source import FORECAST, NOW, ScreenSource, cluster, detail
-from weft.access.wire.views.changes import ChangesView
-from weft.access.wire.views.jobs import JobView
 from weft.text import format_time
 from weft.tui.app import PAGES, Top
 from weft.tui.screens.dialogs import Confirmation, Page, Question
@@ -20,6 +18,8 @@ from weft.tui.sources.base import Link
 from weft.tui.widgets.gpu_grid import GpuGrid
 from weft.tui.widgets.lines import Lines
 from weft.tui.widgets.table import Table
+from weft.views.answers.changes import ChangesView
+from weft.views.answers.jobs import JobView
 
 LIVE = Link("● live", True)
 HOSTILE = "\x1b[31m[bold]rm -rf[/bold]\x1b]0;owned\x07\n[@click=app.quit]x[/]"

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from weft.access.wire.views.jobs import JobView
+from weft.views.answers.jobs import JobView
 from weft.web.live.job_table import MAX_PER_PAGE, SORT_COLUMNS, STATES, JobSearch, JobTable, number_of
 
 NAMES = ("train", "TRAIN-2", "100%", "a_b", "'; drop table jobs; --", "<script>", "", "x!y")

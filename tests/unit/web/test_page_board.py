@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from weft.access.wire.views.changes import ChangesView
-from weft.access.wire.views.nodes import GpuView, NodeView
+from weft.views.answers.changes import ChangesView
+from weft.views.answers.nodes import GpuView, NodeView
 from weft.web.live.board import Board
 from weft.web.live.job_table import JobTable
 

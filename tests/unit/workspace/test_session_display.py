@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from weft.access.endpoints.paths import Paths
-from weft.access.wire.views.base import replace_fields
-from weft.access.wire.views.jobs import JobDetailView
 from weft.errors import InputError
+from weft.views.answers.base import replace_fields
+from weft.views.answers.jobs import JobDetailView
 from weft.workspace.config import Config, parse
 from weft.workspace.sessions.backends import NoSessions, Session, Tmux, load_backend, session_name
 from weft.workspace.sessions.display import SessionDisplay

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from weft.access.wire.views.jobs import ProgressView
 from weft.errors import InputError
+from weft.views.answers.jobs import ProgressView
 from weft.workspace.config import Config, read
 from weft.workspace.launch import Launch, find_conda, job_name, script
 from weft.workspace.status import TaskState, TaskView, estimate

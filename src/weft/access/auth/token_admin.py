@@ -7,11 +7,11 @@ from typing import Any, Final
 
 from weft.access.auth.tls import Material
 from weft.access.auth.tokens import Tokens
-from weft.access.wire.views.auth import InvitationView, TokensView, TokenView
-from weft.access.wire.views.base import Answer
-from weft.access.wire.views.timestamps import iso
 from weft.errors import NotFound, UnknownName
 from weft.inputs.quantities import parse_duration
+from weft.views.answers.auth import InvitationView, TokensView, TokenView
+from weft.views.answers.base import Answer
+from weft.views.build.timestamps import iso
 
 DEFAULT_EXPIRY: Final = "1h"
 

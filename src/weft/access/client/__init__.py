@@ -19,19 +19,19 @@ from weft.errors import Refused, Unanswered, Unreachable, WeftError
 if TYPE_CHECKING:
     from weft.access.client.filters import Filters
     from weft.access.endpoints.credentials import Credentials
-    from weft.access.wire.views.base import Answer
-    from weft.access.wire.views.changes import ChangesView
-    from weft.access.wire.views.doctor import SchedulerView
-    from weft.access.wire.views.explain import ExplainView
-    from weft.access.wire.views.groups import GroupsView
-    from weft.access.wire.views.jobs import HistoryView, JobDetailView, JobsView, JobView, QueueView
-    from weft.access.wire.views.nodes import GpusView, NodesView
-    from weft.access.wire.views.operations import Operation
-    from weft.access.wire.views.pools import PoolsView
-    from weft.access.wire.views.services import DeployedView, ServicesView
-    from weft.access.wire.views.sweeps import SweepsView
-    from weft.access.wire.views.weaves import WeavesView
     from weft.model import Fact
+    from weft.views.answers.base import Answer
+    from weft.views.answers.changes import ChangesView
+    from weft.views.answers.doctor import SchedulerView
+    from weft.views.answers.explain import ExplainView
+    from weft.views.answers.groups import GroupsView
+    from weft.views.answers.jobs import HistoryView, JobDetailView, JobsView, JobView, QueueView
+    from weft.views.answers.nodes import GpusView, NodesView
+    from weft.views.answers.operations import Operation
+    from weft.views.answers.pools import PoolsView
+    from weft.views.answers.services import DeployedView, ServicesView
+    from weft.views.answers.sweeps import SweepsView
+    from weft.views.answers.weaves import WeavesView
 
 V = TypeVar("V", bound="Answer")
 SIGTERM_EXIT_CODE: Final = 143
@@ -120,7 +120,7 @@ class Client:
         self, *, limit: int = 0, arrays: bool = False, forecast: bool = False, **only: Unpack[Filters]
     ) -> QueueView:
         """Return the jobs that run and wait. With `arrays`, each array is one line."""
-        from weft.access.wire.views.jobs import QueueView
+        from weft.views.answers.jobs import QueueView
 
         request = m.QueryRequest(what="queue", limit=limit, arrays=arrays, forecast=forecast, **only)
         return self._query(QueueView, request)
@@ -129,7 +129,7 @@ class Client:
         self, jobs: Sequence[str] = (), *, group: str = "", arrays: bool = False, timeout_s: float = READ_TIMEOUT_S
     ) -> JobsView:
         """Return the details of these jobs and of the jobs of a group. With `arrays`, an array is one entry."""
-        from weft.access.wire.views.jobs import JobsView
+        from weft.views.answers.jobs import JobsView
 
         return self._query(JobsView, m.QueryRequest(what="job", jobs=jobs, group=group, arrays=arrays), timeout_s)
 
@@ -139,45 +139,45 @@ class Client:
 
     def history(self, *, limit: int = 0, since: float = 0.0, **only: Unpack[Filters]) -> HistoryView:
         """Return the jobs that have ended, latest first."""
-        from weft.access.wire.views.jobs import HistoryView
+        from weft.views.answers.jobs import HistoryView
 
         return self._query(HistoryView, m.QueryRequest(what="history", limit=limit, since=since, **only))
 
     def gpus(self) -> GpusView:
-        from weft.access.wire.views.nodes import GpusView
+        from weft.views.answers.nodes import GpusView
 
         return self._query(GpusView, m.QueryRequest(what="gpus"))
 
     def nodes(self) -> NodesView:
-        from weft.access.wire.views.nodes import NodesView
+        from weft.views.answers.nodes import NodesView
 
         return self._query(NodesView, m.QueryRequest(what="nodes"))
 
     def sweeps(self, name: str = "") -> SweepsView:
-        from weft.access.wire.views.sweeps import SweepsView
+        from weft.views.answers.sweeps import SweepsView
 
         return self._query(SweepsView, m.QueryRequest(what="sweeps", name=name))
 
     def weaves(self) -> WeavesView:
-        from weft.access.wire.views.weaves import WeavesView
+        from weft.views.answers.weaves import WeavesView
 
         return self._query(WeavesView, m.QueryRequest(what="weaves"))
 
     def services(self, name: str = "") -> ServicesView:
         """Return all services, or one with its history."""
-        from weft.access.wire.views.services import ServicesView
+        from weft.views.answers.services import ServicesView
 
         return self._query(ServicesView, m.QueryRequest(what="services", name=name))
 
     def deploy(self, request: m.DeployRequest) -> DeployedView:
         """Deploy a service, or change one."""
-        from weft.access.wire.views.services import DeployedView
+        from weft.views.answers.services import DeployedView
 
         return self._ask(DeployedView, "Deploy", request, CALL_TIMEOUT_S)
 
     def change_service(self, request: m.ServiceChange) -> DeployedView:
         """Undeploy, scale or roll back a service."""
-        from weft.access.wire.views.services import DeployedView
+        from weft.views.answers.services import DeployedView
 
         return self._ask(DeployedView, "ChangeService", request, CALL_TIMEOUT_S, retry=False)
 
@@ -189,7 +189,7 @@ class Client:
         self._call("ReportLoads", report)
 
     def groups(self) -> GroupsView:
-        from weft.access.wire.views.groups import GroupsView
+        from weft.views.answers.groups import GroupsView
 
         return self._query(GroupsView, m.QueryRequest(what="groups"))
 
@@ -198,22 +198,22 @@ class Client:
         return self._query(view, m.QueryRequest(what=what))
 
     def pools(self) -> PoolsView:
-        from weft.access.wire.views.pools import PoolsView
+        from weft.views.answers.pools import PoolsView
 
         return self._query(PoolsView, m.QueryRequest(what="pools"))
 
     def explain(self, job: str, *, forecast: bool = False) -> ExplainView:
         """Return why a job waits; with `forecast`, also when it will start and end."""
-        from weft.access.wire.views.explain import ExplainView
+        from weft.views.answers.explain import ExplainView
 
         return self._ask(ExplainView, "Explain", m.ExplainRequest(job=job, forecast=forecast), READ_TIMEOUT_S)
 
     def operate(self, operation: Operation[V], **options: str) -> V:
-        """Perform one of the operations of `weft.access.wire.views.operations` on the scheduler."""
+        """Perform one of the operations of `weft.views.answers.operations` on the scheduler."""
         return self._ask(operation.answer, "Operate", _request(operation, options), CALL_TIMEOUT_S, retry=False)
 
     def doctor(self) -> SchedulerView:
-        from weft.access.wire.views.doctor import DOCTOR
+        from weft.views.answers.doctor import DOCTOR
 
         return self._ask(DOCTOR.answer, "Operate", _request(DOCTOR, {}), READ_TIMEOUT_S, retry=False)
 
@@ -271,8 +271,8 @@ class Client:
 
     def changes(self) -> Iterator[ChangesView]:
         """Yield the rows of a screen: all of them at first, then those that change, about twice a second."""
-        from weft.access.wire.views.base import decode
-        from weft.access.wire.views.changes import ChangesView
+        from weft.views.answers.base import decode
+        from weft.views.answers.changes import ChangesView
 
         for line in self._transport.stream("Watch", m.WatchRequest(views=True)):
             yield decode(ChangesView, line.json)
@@ -320,7 +320,7 @@ class Client:
             self._reconnect()
 
     def manage(self, operation: Operation[V], **options: str) -> V:
-        """Perform one of the operations of `weft.access.wire.views.auth` on tokens."""
+        """Perform one of the operations of `weft.views.answers.auth` on tokens."""
         return self._ask(operation.answer, "Manage", _request(operation, options), CALL_TIMEOUT_S, retry=False)
 
     def put(self, blob: bytes) -> str:
@@ -366,7 +366,7 @@ class Client:
         return self._ask(answer, "Query", request, timeout_s)
 
     def _ask(self, answer: type[V], name: str, request: Any, timeout_s: float, *, retry: bool = True) -> V:
-        from weft.access.wire.views.base import decode
+        from weft.views.answers.base import decode
 
         return decode(answer, self._call(name, request, retry=retry, timeout_s=timeout_s).json)
 

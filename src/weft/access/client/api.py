@@ -20,10 +20,10 @@ from weft.access.jobspec.python import as_text
 from weft.access.jobspec.this_machine import check_outputs
 from weft.access.jobspec.workloads import add_command
 from weft.access.wire.messages import JobSpec, SubmitRequest
-from weft.access.wire.views.base import plain
-from weft.access.wire.views.jobs import JobDetailView
 from weft.errors import InputError, Unreachable
 from weft.model.status import LEAST_FINAL, Reason
+from weft.views.answers.base import plain
+from weft.views.answers.jobs import JobDetailView
 
 MAX_QUERIED_JOBS: Final = 10_000
 """Jobs in one query."""

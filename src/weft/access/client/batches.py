@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
 from typing import Final
 
-from weft.access.jobspec import dependencies
 from weft.access.wire.messages import JobSpec, SubmitRequest
 from weft.access.wire.service import MAX_REQUEST_BYTES
 from weft.errors import InputError, Unreachable, WeftError
+from weft.inputs import dependencies
 from weft.inputs.quantities import parse_array, parse_whole_or_none
 
 STEP_BYTES: Final = 1 << 20

@@ -8,9 +8,9 @@ from typing import Final
 
 from weft.access.client import HISTORY_TIMEOUT_S, Client
 from weft.access.wire import messages as m
-from weft.access.wire.views.explain import ExplainView
-from weft.access.wire.views.forecasts import WhatIfView
 from weft.errors import WeftError
+from weft.views.answers.explain import ExplainView
+from weft.views.answers.forecasts import WhatIfView
 
 ADVICE_S: Final = 6.0
 """The most time that advice on deadlines takes. The scheduler answers within 4 s, with a forecast or without."""

@@ -11,7 +11,7 @@ from weft.errors import Unreachable
 from weft.inputs.locks import is_locked
 
 if TYPE_CHECKING:
-    from weft.access.wire.views.operations import ShutdownView
+    from weft.views.answers.operations import ShutdownView
 
 END_TIMEOUT_S: Final = 60.0
 """Time within which a scheduler must end."""
@@ -30,7 +30,7 @@ def find_scheduler(here: Paths, *, start: bool) -> Client | None:
 
 def end_scheduler(client: Client, **options: str) -> ShutdownView:
     """Tell the scheduler to end, and return its answer once it has released its lock."""
-    from weft.access.wire.views.operations import SHUTDOWN  # commands that only look for a scheduler do not need it
+    from weft.views.answers.operations import SHUTDOWN  # commands that only look for a scheduler do not need it
 
     here = client.paths
     answer = client.operate(SHUTDOWN, **options)

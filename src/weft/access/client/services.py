@@ -18,12 +18,12 @@ from weft.access.endpoints.addresses import Address
 from weft.access.endpoints.paths import Paths
 from weft.access.jobspec.environment import capture
 from weft.access.wire.messages import DeployRequest, ServiceChange
-from weft.access.wire.views.base import plain
 from weft.errors import InputError, Refused, UnknownName
 from weft.inputs.files import read_text
+from weft.views.answers.base import plain
 
 if TYPE_CHECKING:
-    from weft.access.wire.views.services import DeployedView, ServiceView
+    from weft.views.answers.services import DeployedView, ServiceView
 
 POLL_S: Final = 0.2
 URL_WAIT_S: Final = 10.0

@@ -15,7 +15,7 @@ from weft.errors import InputError, NotFound, WeftError
 from weft.sim.traces.trace import TraceJob
 
 if TYPE_CHECKING:
-    from weft.access.wire.views.jobs import JobDetailView
+    from weft.views.answers.jobs import JobDetailView
 
 POLL_S: Final = 0.5
 MAX_POLLED_JOBS: Final = 500

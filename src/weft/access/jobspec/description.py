@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from weft.access.jobspec import dependencies
 from weft.access.jobspec.fields import FIELDS, Field
+from weft.inputs import dependencies
 from weft.model import Job, NodeId, Slots, Task, Where
 from weft.model.node import CONTAINERS
 

@@ -6,11 +6,10 @@ import re
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from weft.access.jobspec import dependencies
 from weft.access.wire.convert import profile_of
 from weft.access.wire.messages import StageProfile, Variable
 from weft.errors import InputError, UnknownName
-from weft.inputs import quantities
+from weft.inputs import dependencies, quantities
 from weft.inputs.mounts import RUNTIMES, parse_mount
 from weft.inputs.notify_choice import parse_notify
 

@@ -16,11 +16,11 @@ from typing import Any, Final
 
 import yaml
 
-from weft.access.jobspec import dependencies
 from weft.access.jobspec.fields import ALIASES, READABLE, canonical, spec_of
 from weft.access.jobspec.readers import Given
 from weft.access.wire.messages import JobSpec
 from weft.errors import InputError
+from weft.inputs import dependencies
 from weft.inputs.yaml import YamlValue, parse_yaml
 
 MAX_FILE_BYTES: Final = 16 << 20

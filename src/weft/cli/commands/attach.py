@@ -12,7 +12,7 @@ from weft.cli import connection, flags, render
 
 if TYPE_CHECKING:
     from weft.access.client import Client
-    from weft.access.wire.views.jobs import JobDetailView
+    from weft.views.answers.jobs import JobDetailView
 
 EXAMPLE: Final = """examples:
   weft attach 7

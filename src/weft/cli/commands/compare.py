@@ -68,7 +68,7 @@ def run(args: argparse.Namespace) -> int:
     if args.out is not None:
         _check_out(args)
 
-    from weft.cli.views.comparison import print_tables
+    from weft.cli.views.lab.comparison import print_tables
     from weft.cli.views.progress_bars import ProgressBars
     from weft.lab.compare.comparison import Trim, compare_policies
     from weft.lab.compare.workload import check_names
@@ -125,7 +125,7 @@ def _check_out(args: argparse.Namespace) -> None:
 
 
 def _summary(args: argparse.Namespace, comparison: Comparison, base: Outcome | None) -> dict[str, object]:
-    from weft.cli.views.comparison import as_json
+    from weft.cli.views.lab.comparison import as_json
 
     work = comparison.workload
     return {
@@ -153,7 +153,7 @@ def _write(args: argparse.Namespace, comparison: Comparison, base: Outcome | Non
 
 
 def _report(args: argparse.Namespace, comparison: Comparison, base: Outcome | None) -> Report:
-    from weft.cli.views.comparison import html_tables
+    from weft.cli.views.lab.comparison import html_tables
     from weft.lab.report.gantt_picture import draw_gantt
     from weft.lab.report.page import Chart, Report
     from weft.lab.report.pictures import Series, draw_pictures

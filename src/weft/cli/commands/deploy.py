@@ -40,7 +40,7 @@ def run(args: argparse.Namespace) -> int:
             wait_until_ready(client, found.service, args.timeout, found.version, _print_reason)
         url = found.url or ("" if args.dry_run else wait_for_url(client, found.service))
     if args.json:
-        from weft.access.wire.views.base import replace_fields
+        from weft.views.answers.base import replace_fields
 
         render.print_json(replace_fields(found, url=url))
         return 0

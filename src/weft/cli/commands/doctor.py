@@ -11,19 +11,19 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
-from weft.access.wire.views.base import extend_view, plain, replace_fields
-from weft.access.wire.views.steps import FAILED
 from weft.cli import connection, flags, render, tables
 from weft.errors import WeftError
 from weft.model.status import Reason
 from weft.version import __version__
+from weft.views.answers.base import extend_view, plain, replace_fields
+from weft.views.answers.steps import FAILED
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from weft.access.endpoints.paths import Paths
     from weft.access.server.settings import Settings
-    from weft.access.wire.views.doctor import DoctorView
+    from weft.views.answers.doctor import DoctorView
 
 EXAMPLE: Final = """example:
   weft doctor --json"""
@@ -38,10 +38,10 @@ configure = flags.add_common
 def run(args: argparse.Namespace) -> int:
     from weft.access.endpoints.config import effective_setting
     from weft.access.endpoints.paths import user_paths
-    from weft.access.wire.views.doctor import DoctorView
     from weft.history.journal.base import OK, UNFINISHED
     from weft.node.care.checks import check
     from weft.node.care.scheduler_side import clock_offset
+    from weft.views.answers.doctor import DoctorView
 
     here = user_paths()
     where = effective_setting("scheduler", args.scheduler)
@@ -113,9 +113,9 @@ def _would_be(here: Paths, found: DoctorView, problems: list[str]) -> DoctorView
 def _with_machine(found: DoctorView, settings: Settings) -> DoctorView:
     """Add the machine as a scheduler would find it."""
     from weft.access.server.guarantees import ADVISORY, ENFORCED
-    from weft.access.wire.views.doctor import DeviceView
     from weft.node.engine.gpu.nvml import NoDriver
     from weft.node.engine.gpu.this_machine import discover_this_machine
+    from weft.views.answers.doctor import DeviceView
 
     machine, nvml = discover_this_machine(settings.gpus, settings.models, settings.memories)
     if not isinstance(nvml, NoDriver):
@@ -134,10 +134,10 @@ def _with_journal(here: Paths, found: DoctorView, problems: list[str]) -> Doctor
         problems += _unjournalled(here)
     if not here.has_journal():
         return found
-    from weft.access.wire.views.doctor import JournalView
     from weft.history.journal import store_at
     from weft.history.journal.base import OK, UNFINISHED
     from weft.history.journal.marker import backup_time
+    from weft.views.answers.doctor import JournalView
 
     store = store_at(here.journal_url)
     health = store.check()

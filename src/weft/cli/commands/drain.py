@@ -11,7 +11,7 @@ from weft.cli.text import plural
 from weft.cli.views import change_report
 
 if TYPE_CHECKING:
-    from weft.access.wire.views.operations import DrainedView
+    from weft.views.answers.operations import DrainedView
 
 EXAMPLE: Final = """examples:
   weft drain 0,1
@@ -31,7 +31,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from weft.access.wire.views.operations import DRAIN
+    from weft.views.answers.operations import DRAIN
 
     options = {"move": "yes"} if args.move else {}
     return change_report.operate(args, DRAIN, _words, gpus=" ".join(args.gpus), **options)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from weft.access.wire.messages import ChangeReply, JobSpec
-    from weft.access.wire.views.jobs import JobDetailView
+    from weft.views.answers.jobs import JobDetailView
 
 EXAMPLE: Final = """The editor is $VISUAL, $EDITOR or vi. Leave the file as it is to change nothing.
 The variables of the job are not shown, and stay; env: adds to them.

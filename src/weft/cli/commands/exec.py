@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import subprocess
 
     from weft.access.client import Client
-    from weft.access.wire.views.jobs import JobDetailView
+    from weft.views.answers.jobs import JobDetailView
 
 EXAMPLE: Final = """examples:
   weft exec 7 -- nvidia-smi

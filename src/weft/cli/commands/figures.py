@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from weft.cli import flags, render, tables, workload_flags
 from weft.cli.tables import Cell, Column
-from weft.cli.views import figures
+from weft.cli.views.lab import figures
 
 if TYPE_CHECKING:
     from weft.lab.report.muri_pictures import Row
@@ -50,7 +50,7 @@ def run(args: argparse.Namespace) -> int:
         args.force = args.force or (bool(args.out) and is_report(Path(args.out)))
         check_target(args.out, force=args.force)
     if args.paper == "dilu":
-        from weft.cli.views.dilu_figures import run_dilu
+        from weft.cli.views.lab.dilu_figures import run_dilu
 
         return run_dilu(args)
     variants = find_variants(Path(args.folder), args.seed)

@@ -13,7 +13,7 @@ from weft.cli.tables import Cell, Column
 from weft.cli.views import node_table
 
 if TYPE_CHECKING:
-    from weft.access.wire.views.nodes import BlockView, GpusView, GpuView, ShareView
+    from weft.views.answers.nodes import BlockView, GpusView, GpuView, ShareView
 
 EXAMPLE: Final = """example:
   weft gpus --json"""
@@ -58,9 +58,9 @@ def _gpus_of_this_machine() -> GpusView:
     """Return the GPUs that a scheduler started here would have, all of them idle."""
     from weft.access.endpoints.paths import user_paths
     from weft.access.server.settings import load
-    from weft.access.wire.views.nodes import GpusView, GpuView
-    from weft.access.wire.views.timestamps import iso
     from weft.node.engine.gpu.this_machine import discover_this_machine
+    from weft.views.answers.nodes import GpusView, GpuView
+    from weft.views.build.timestamps import iso
 
     settings = load(user_paths().state)
     machine, _ = discover_this_machine(settings.gpus, settings.models, settings.memories)

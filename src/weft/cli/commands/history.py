@@ -26,7 +26,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     names = job_table.fields_of(args.format) if args.format is not None else None
-    from weft.access.wire.views.jobs import HistoryView
+    from weft.views.answers.jobs import HistoryView
 
     since = 0.0 if args.since is None else time.time() - flags.since_s(args.since)
     client = connection.connect_if_running(args.scheduler, ended=True)

@@ -17,7 +17,7 @@ from weft.errors import InputError, NotFound
 
 if TYPE_CHECKING:
     from weft.access.client import Client
-    from weft.access.wire.views.jobs import JobView
+    from weft.views.answers.jobs import JobView
 
 EXAMPLE: Final = """examples:
   weft logs 7

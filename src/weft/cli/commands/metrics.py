@@ -10,7 +10,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Final
 
 from weft.cli import flags, render, tables
-from weft.cli.views import figures
+from weft.cli.views.lab import figures
 from weft.errors import InputError
 
 if TYPE_CHECKING:

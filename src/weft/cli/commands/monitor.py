@@ -15,7 +15,7 @@ from weft.errors import NotFound, Unreachable
 
 if TYPE_CHECKING:
     from weft.access.client import Client
-    from weft.access.wire.views.nodes import MonitorView
+    from weft.views.answers.nodes import MonitorView
 
 EXAMPLE: Final = """examples:
   weft monitor

@@ -6,8 +6,11 @@ import argparse
 from collections.abc import Callable
 from typing import Any, Final, Generic, TypeVar
 
-from weft.access.wire.views.base import Answer
-from weft.access.wire.views.operations import (
+from weft.cli import connection, flags, render
+from weft.cli.text import plural
+from weft.errors import InputError
+from weft.views.answers.base import Answer
+from weft.views.answers.operations import (
     CORDON,
     DRAIN,
     DUMP,
@@ -28,9 +31,6 @@ from weft.access.wire.views.operations import (
     SetView,
     ShutdownView,
 )
-from weft.cli import connection, flags, render
-from weft.cli.text import plural
-from weft.errors import InputError
 
 EXAMPLE: Final = """commands:
   pause, resume                    stop starting jobs; start jobs again

@@ -21,13 +21,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     if args.group is not None:
         return _pause_group(args)
-    from weft.access.wire.views.operations import PAUSE
+    from weft.views.answers.operations import PAUSE
 
     return change_report.operate(args, PAUSE, lambda _: "no new jobs start before weft resume; running jobs continue")
 
 
 def _pause_group(args: argparse.Namespace) -> int:
-    from weft.access.wire.views.groups import PAUSE_GROUP
+    from weft.views.answers.groups import PAUSE_GROUP
 
     done = f"no new jobs of group {args.group} start before weft resume --group {args.group}; running jobs continue"
     return change_report.operate(args, PAUSE_GROUP, lambda _: done, group=args.group)

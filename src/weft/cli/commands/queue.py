@@ -17,7 +17,7 @@ from weft.model.status import Reason
 
 if TYPE_CHECKING:
     from weft.access.client import Client
-    from weft.access.wire.views.jobs import QueueView
+    from weft.views.answers.jobs import QueueView
 
 EXAMPLE: Final = """ST: PD waiting, R running, CG stopping, H held, PR preempted and waiting again; CD done,
 F failed, CA cancelled, TO out of time, OOM out of GPU memory.
@@ -63,8 +63,8 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _query(client: Client | None, args: argparse.Namespace) -> QueueView:
-    from weft.access.wire.views.base import replace_fields
-    from weft.access.wire.views.jobs import QueueView
+    from weft.views.answers.base import replace_fields
+    from weft.views.answers.jobs import QueueView
 
     if client is None:
         return QueueView()

@@ -30,13 +30,13 @@ def run(args: argparse.Namespace) -> int:
         return change_report.change(args, "resume", "resumed")
     if args.group is not None:
         return _resume_group(args)
-    from weft.access.wire.views.operations import RESUME
+    from weft.views.answers.operations import RESUME
 
     return change_report.operate(args, RESUME, lambda _: "jobs start again")
 
 
 def _resume_group(args: argparse.Namespace) -> int:
-    from weft.access.wire.views.groups import RESUME_GROUP
+    from weft.views.answers.groups import RESUME_GROUP
 
     return change_report.operate(
         args, RESUME_GROUP, lambda _: f"jobs of group {args.group} start again", group=args.group

@@ -13,7 +13,7 @@ from weft.cli.views.change_report import describe_end
 
 if TYPE_CHECKING:
     from weft.access.client import Client
-    from weft.access.wire.views.jobs import JobDetailView
+    from weft.views.answers.jobs import JobDetailView
 
 EXAMPLE: Final = """examples:
   weft run --gpus 1 -- python train.py

@@ -15,7 +15,7 @@ from weft.errors import InputError, Refused, Unreachable, WeftError
 
 if TYPE_CHECKING:
     from weft.access.client import Client
-    from weft.access.wire.views.services import ServiceView
+    from weft.views.answers.services import ServiceView
 
 EXAMPLE: Final = """examples:
   weft serve -- python serve.py

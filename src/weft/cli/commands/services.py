@@ -13,7 +13,7 @@ from weft.text import format_time
 
 if TYPE_CHECKING:
     from weft.access.client import Client
-    from weft.access.wire.views.services import RevisionView, ServiceView
+    from weft.views.answers.services import RevisionView, ServiceView
 
 EXAMPLE: Final = """examples:
   weft services
@@ -41,7 +41,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from weft.access.wire.views.services import ServicesView
+    from weft.views.answers.services import ServicesView
 
     if args.history and not args.service:
         raise InputError("--history needs the name of a service", hint="weft services lists their names")

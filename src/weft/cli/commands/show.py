@@ -7,15 +7,16 @@ import shlex
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from weft.access.wire.views.base import plain
 from weft.cli import connection, flags, render, tables
 from weft.cli.text import escape_controls, escape_lines, format_time, plural
-from weft.cli.views import figures, job_table, stages
+from weft.cli.views import job_table, stages
+from weft.cli.views.lab import figures
 from weft.errors import NotFound
+from weft.views.answers.base import plain
 
 if TYPE_CHECKING:
     from weft.access.client import Client
-    from weft.access.wire.views.jobs import JobDetailView
+    from weft.views.answers.jobs import JobDetailView
 
 EXAMPLE: Final = """examples:
   weft show 7

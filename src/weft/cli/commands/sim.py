@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from weft.cli import flags, render, tables, workload_flags
 from weft.cli.tables import Cell
-from weft.cli.views import figures, services, team_figures
+from weft.cli.views.lab import figures, services, team_figures
 from weft.errors import InputError, UnknownName, nearest
 
 if TYPE_CHECKING:
@@ -202,7 +202,7 @@ def _explain(args: argparse.Namespace, work: LoadedWorkload) -> int:
     outcome = simulate(work.setting(args.policy), until=at)
     found = explain(outcome.scheduler, args.explain, at=at)
     if args.json:
-        from weft.access.wire.views.explain import ahead_of, reasons_of, unblock_of
+        from weft.views.answers.explain import ahead_of, reasons_of, unblock_of
 
         render.print_json({
             **workload_flags.json_head(args, work), "policy": args.policy, "at_s": at, "job": found.job, "at": found.at,

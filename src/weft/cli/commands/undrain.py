@@ -17,7 +17,7 @@ configure = drain.configure
 
 
 def run(args: argparse.Namespace) -> int:
-    from weft.access.wire.views.operations import DRAIN
+    from weft.views.answers.operations import DRAIN
 
     return change_report.operate(
         args,

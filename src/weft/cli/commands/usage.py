@@ -152,7 +152,7 @@ def _job_json(usage: JobUsage, history: History) -> dict[str, Any]:
 
 
 def _pairs(usage: JobUsage, history: History) -> list[tuple[str, Cell]]:
-    from weft.cli.views.figures import duration
+    from weft.cli.views.lab.figures import duration
 
     found = _job_json(usage, history)
     reserved, used = found["memory_reserved_mb"], found["memory_mb"]

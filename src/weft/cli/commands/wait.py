@@ -24,7 +24,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from weft.access.client import exit_code
-    from weft.access.wire.views.jobs import JobsView
+    from weft.views.answers.jobs import JobsView
 
     with connection.connect(args.scheduler) as client:
         client.note = render.print_message

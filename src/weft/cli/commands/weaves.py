@@ -12,7 +12,7 @@ from weft.cli.text import plural
 from weft.cli.views import stages
 
 if TYPE_CHECKING:
-    from weft.access.wire.views.weaves import WeaveMemberView, WeaveView
+    from weft.views.answers.weaves import WeaveMemberView, WeaveView
 
 EXAMPLE: Final = """examples:
   weft weaves
@@ -27,7 +27,7 @@ configure = flags.add_common
 
 
 def run(args: argparse.Namespace) -> int:
-    from weft.access.wire.views.weaves import WeavesView
+    from weft.views.answers.weaves import WeavesView
 
     found = connection.ask_if_running(args.scheduler, lambda client: client.weaves(), WeavesView)
     if args.json:

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Final
 
 from weft.cli import connection, flags, render
 from weft.cli.text import escape_controls, escape_lines, format_time, plural
-from weft.cli.views import figures, job_table
+from weft.cli.views import job_table
+from weft.cli.views.lab import figures
 from weft.errors import NotFound
 from weft.model.status import Reason
 
 if TYPE_CHECKING:
     from weft.access.client import Client
-    from weft.access.wire.views.explain import ExplainView
+    from weft.views.answers.explain import ExplainView
 
 EXAMPLE: Final = """examples:
   weft why 7
@@ -83,7 +84,7 @@ def _expected(found: ExplainView) -> list[str]:
         return []
     if not unblock.jobs:
         return ["expected start: soon"]
-    from weft.access.wire.views.forecast_words import unblock_text
+    from weft.views.answers.forecast_words import unblock_text
 
     ended = unblock_text(unblock)
     if found.forecast is not None and found.forecast.start_p50 is not None:
@@ -98,6 +99,6 @@ def _expected(found: ExplainView) -> list[str]:
 def _forecast(found: ExplainView) -> list[str]:
     if found.forecast is None:
         return []
-    from weft.access.wire.views.forecast_words import forecast_pairs
+    from weft.views.answers.forecast_words import forecast_pairs
 
     return [f"{label}: {text}" for label, text in forecast_pairs(found.forecast)]

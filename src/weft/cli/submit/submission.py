@@ -19,12 +19,12 @@ from weft.access.jobspec.this_machine import check_outputs
 from weft.access.jobspec.workloads import DEMO_S, add_command, demo
 from weft.access.wire.convert import get, put
 from weft.access.wire.messages import JobSpec, SubmitRequest
-from weft.access.wire.views.base import View
 from weft.cli import render
 from weft.cli.submit.task_flags import flag_name, given_flags
 from weft.cli.text import plural
 from weft.errors import InputError
 from weft.inputs.quantities import parse_array
+from weft.views.answers.base import View
 
 if TYPE_CHECKING:
     from weft.access.client import Client
@@ -261,7 +261,7 @@ def _report_limits(specs: Sequence[JobSpec]) -> None:
     for spec in specs:
         for name, field in (("time limit", "time_limit_s"), ("duration", "declared_s"), ("grace", "grace_s")):
             if spec.HasField(field):
-                from weft.cli.views.figures import duration  # few jobs have any of them
+                from weft.cli.views.lab.figures import duration  # few jobs have any of them
 
                 of = f" of {spec.name}" if len(specs) > 1 and spec.name else ""
                 render.print_message(f"{name}{of}: {duration(getattr(spec, field))}")

@@ -13,9 +13,9 @@ from weft.cli.text import escape_controls, plural
 
 if TYPE_CHECKING:
     from weft.access.wire.messages import ChangeReply
-    from weft.access.wire.views.base import Answer
-    from weft.access.wire.views.jobs import JobView
-    from weft.access.wire.views.operations import Operation
+    from weft.views.answers.base import Answer
+    from weft.views.answers.jobs import JobView
+    from weft.views.answers.operations import Operation
 
 V = TypeVar("V", bound="Answer")
 REFUSED: Final = 6

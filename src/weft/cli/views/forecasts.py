@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 from weft.cli import tables
 from weft.cli.tables import Cell, Column
 from weft.cli.text import plural
-from weft.cli.views.figures import duration
+from weft.cli.views.lab.figures import duration
 
 if TYPE_CHECKING:
-    from weft.access.wire.views.forecasts import JobEffectView, WaitsView, WhatIfView
+    from weft.views.answers.forecasts import JobEffectView, WaitsView, WhatIfView
 
 
 def print_what_if(found: WhatIfView, color: str) -> None:

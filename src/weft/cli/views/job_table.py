@@ -12,7 +12,7 @@ from weft.errors import UnknownName
 from weft.model.groups import group_label
 
 if TYPE_CHECKING:
-    from weft.access.wire.views.jobs import JobView, ProgressView
+    from weft.views.answers.jobs import JobView, ProgressView
 
 COLOURS: Final = {
     "R": "green", "CG": "green", "PD": "yellow", "H": "yellow", "CD": "blue", "F": "red", "TO": "red", "OOM": "red",
@@ -50,7 +50,7 @@ def progress(found: ProgressView | None) -> str:
 def eta(found: ProgressView | None) -> str:
     if found is None or found.eta_s is None:
         return ""
-    from weft.cli.views.figures import duration  # few jobs report progress
+    from weft.cli.views.lab.figures import duration  # few jobs report progress
 
     return duration(found.eta_s)
 
@@ -80,7 +80,7 @@ def format_tasks(counts: Mapping[str, int]) -> str:
 
 def arrange_as_tree(rows: Sequence[JobView]) -> list[JobView]:
     """Return the rows with each job below the first job that it depends on, its name indented."""
-    from weft.access.wire.views.base import replace_fields
+    from weft.views.answers.base import replace_fields
 
     known = {row.id for row in rows}
     below: dict[str, list[JobView]] = {}

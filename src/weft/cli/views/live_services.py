@@ -11,7 +11,7 @@ from weft.cli.text import plural
 
 if TYPE_CHECKING:
     from weft.access.client import Client
-    from weft.access.wire.views.services import ServiceView
+    from weft.views.answers.services import ServiceView
 
 REPLICA_COLUMNS: Final = (
     Column("REPLICA", max_width=30), Column("STATUS"), Column("VERSION", right=True), Column("GPUS", max_width=30),

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from weft.access.wire.views.base import extend_view
-from weft.access.wire.views.nodes import MonitorView
 from weft.cli import tables
 from weft.cli.tables import Cell, Column
 from weft.cli.text import format_time, plural
 from weft.cli.views import job_table, node_table
 from weft.model.slots import parse_slots
+from weft.views.answers.base import extend_view
+from weft.views.answers.nodes import MonitorView
 
 if TYPE_CHECKING:
-    from weft.access.wire.views.jobs import JobView, QueueView
-    from weft.access.wire.views.nodes import GpusView, GpuView, NodesView, NodeView
+    from weft.views.answers.jobs import JobView, QueueView
+    from weft.views.answers.nodes import GpusView, GpuView, NodesView, NodeView
 
 BAR_WIDTH: Final = 12
 MIN_SECTION_LINES: Final = 4

@@ -6,14 +6,14 @@ import argparse
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from weft.access.wire.views import steps
 from weft.cli import render, tables
 from weft.cli.tables import Cell, Column
+from weft.views.answers import steps
 
 if TYPE_CHECKING:
-    from weft.access.wire.views.steps import StepView
     from weft.node.bringup.ssh import CallResult
     from weft.node.care.mesh.cluster import ClusterCheckView
+    from weft.views.answers.steps import StepView
 
 COLOURS: Final = {
     steps.DONE: "green", steps.OK: "green", steps.WARNING: "yellow", steps.FAILED: "red", steps.PLANNED: "cyan",
@@ -82,7 +82,7 @@ def print_cluster(args: argparse.Namespace, found: ClusterCheckView) -> int:
 
 
 def _steps_of(result: CallResult) -> Sequence[StepView]:
-    from weft.access.wire.views.base import view_of
+    from weft.views.answers.base import view_of
 
     if result.error:
         return [steps.StepView("ssh", steps.FAILED, result.error)]

@@ -11,7 +11,7 @@ from weft.model.status import Reason
 from weft.text import natural
 
 if TYPE_CHECKING:
-    from weft.access.wire.views.nodes import GpuView, NodeView
+    from weft.views.answers.nodes import GpuView, NodeView
 
 STATES: Final = {"connected": ("UP", "green"), "silent": ("SILENT", "yellow"), "lost": ("LOST", "red")}
 SILENCE_REASON: Final = Reason.NODE_SILENT

@@ -8,8 +8,8 @@ from importlib.metadata import EntryPoint
 from types import UnionType
 from typing import Any, Final, Literal, Union, get_args, get_origin, get_type_hints
 
-from weft.access.wire.views.base import View
 from weft.cli.tables import Cell, Column
+from weft.views.answers.base import View
 
 COLUMNS: Final = [Column(name, key=name) for name in ("kind", "name", "options", "about")]
 

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Final
 
 from weft.cli.tables import Cell, Column
 from weft.cli.text import format_time
-from weft.cli.views import figures
+from weft.cli.views.lab import figures
 
 if TYPE_CHECKING:
-    from weft.access.wire.views.pools import AllocationView, PoolView
+    from weft.views.answers.pools import AllocationView, PoolView
 
 COLUMNS: Final = (
     Column("POOL", max_width=30), Column("PROVIDER"), Column("STATE"), Column("NODES", right=True),

@@ -9,8 +9,8 @@ from weft.cli.text import format_time, plural
 from weft.cli.views.stages import milliseconds
 
 if TYPE_CHECKING:
-    from weft.access.wire.views.jobs import StageTimesView
-    from weft.access.wire.views.profiles import ProfileView
+    from weft.views.answers.jobs import StageTimesView
+    from weft.views.answers.profiles import ProfileView
 
 COLUMNS: Final = (
     Column("KEY", max_width=40), Column("USER", max_width=20), Column("GPUS", right=True),

@@ -11,7 +11,7 @@ from weft.errors import WeftError
 
 if TYPE_CHECKING:
     from weft.access.client import Client
-    from weft.access.wire.views.services import ServiceView
+    from weft.views.answers.services import ServiceView
 
 POLL_S: Final = 1.0
 MAX_PIECES: Final = 1000

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from weft.access.wire.views.jobs import StageView
+    from weft.views.answers.jobs import StageView
 
 
 def pace(rate: float) -> str:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Final
 
 from weft.cli.tables import Cell, Column
 from weft.cli.text import format_clock
-from weft.cli.views import figures, job_table
+from weft.cli.views import job_table
+from weft.cli.views.lab import figures
 
 if TYPE_CHECKING:
     from weft.workspace.status import TaskView, WorkspaceGpuView, WorkspaceView

@@ -20,7 +20,7 @@ from weft.node.engine.shim.process_id import is_alive, send_signal
 
 if TYPE_CHECKING:
     from weft.access.client import Client
-    from weft.access.wire.views.jobs import JobView
+    from weft.views.answers.jobs import JobView
 
 END_TIMEOUT_S: Final = 20.0
 """Limit for the scheduler, and for the runs that a worker left, to end."""
@@ -59,7 +59,7 @@ def running_jobs(client: Client, record: Record) -> list[JobView]:
 
 def shut_down_scheduler(client: Client) -> None:
     """Ask the scheduler to stop its jobs and end. Wait until its process has ended, at most `END_TIMEOUT_S`."""
-    from weft.access.wire.views.operations import SHUTDOWN
+    from weft.views.answers.operations import SHUTDOWN
 
     pid = client.operate(SHUTDOWN, jobs="stop").pid
     until = time.monotonic() + END_TIMEOUT_S

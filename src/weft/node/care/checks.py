@@ -8,13 +8,13 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from weft.access.endpoints.paths import user_paths
-from weft.access.wire.views.steps import FAILED, OK, SKIPPED, WARNING, StepView
 from weft.node.care import nvidia_smi
 from weft.node.care.nvidia_smi import GpuReport
 from weft.node.care.preparation import NO_DRIVER
 from weft.node.engine import cgroups
 from weft.node.engine.gpu import mps
 from weft.node.engine.users.accounts import may_switch_user
+from weft.views.answers.steps import FAILED, OK, SKIPPED, WARNING, StepView
 
 MIN_DISK_MB: Final = 512
 LOW_DISK_MB: Final = 5 << 10

@@ -15,11 +15,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from weft.access.wire.views.steps import DONE, FAILED, OK, PLANNED, StepView
 from weft.node.care.runs_here import AgentFolder, agent_folders, recorded_runs
 from weft.node.engine import weaves
 from weft.node.engine.shim.process_id import Identity, boot_id, open_pidfd, read_stat
 from weft.node.engine.shim.process_tree import list_processes
+from weft.views.answers.steps import DONE, FAILED, OK, PLANNED, StepView
 
 TOKEN: Final = b"WEFT_RUN_TOKEN="
 SHARED_SERVERS: Final = frozenset({"tmux: server", "screen"})

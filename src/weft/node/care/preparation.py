@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from typing import Final
 
 from weft.access.endpoints.paths import make_private, user_paths
-from weft.access.wire.views.steps import DONE, FAILED, OK, PLANNED, SKIPPED, StepView
 from weft.errors import WeftError
 from weft.node.care import nvidia_smi, programs
 from weft.node.care.programs import Result
 from weft.node.engine.gpu import mps
+from weft.views.answers.steps import DONE, FAILED, OK, PLANNED, SKIPPED, StepView
 
 DAEMON_TIMEOUT_S: Final = 10.0
 POLL_S: Final = 0.05

@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from weft.access.endpoints.paths import user_paths
-from weft.access.wire.views.steps import DONE, FAILED, OK, PLANNED, SKIPPED, StepView
 from weft.errors import InputError, Refused
 from weft.node.care import nvidia_smi, programs
 from weft.node.care.preparation import NO_DRIVER
 from weft.node.care.runs_here import AgentFolder, agent_folders, recorded_runs
 from weft.node.engine.gpu import mps
+from weft.views.answers.steps import DONE, FAILED, OK, PLANNED, SKIPPED, StepView
 
 QUIT_TIMEOUT_S: Final = 30.0
 POLL_S: Final = 0.05

@@ -12,7 +12,6 @@ from weft.access.jobspec.readers import Given
 from weft.access.jobspec.workloads import SERVERS, command_for
 from weft.access.services.description import KEYS, LIVE_KEYS, MAX_COUNT, MAX_REPLICAS, read_service
 from weft.access.wire.messages import DeployRequest, ServiceChange, SubmitRequest
-from weft.access.wire.views.services import DeployedView
 from weft.errors import InputError, NotPermitted, Refused, UnknownName
 from weft.inputs.quantities import parse_share
 from weft.inputs.yaml import YamlMapping, parse_yaml
@@ -21,6 +20,7 @@ from weft.model.status import ENDED
 from weft.scheduling.core.state.services import ServiceState
 from weft.server.controller import Controller
 from weft.server.process.slices import at_once
+from weft.views.answers.services import DeployedView
 
 MAX_DESCRIPTION_CHARS: Final = 65_536
 TRIAL_SUFFIX: Final = "-trial"

@@ -13,23 +13,6 @@ from typing import Final, NamedTuple
 
 from weft.access.auth.identity import Caller
 from weft.access.server.guarantees import ADVISORY, ENFORCED
-from weft.access.wire.views.base import Answer, replace_fields
-from weft.access.wire.views.doctor import JobCountsView, JournalView, SchedulerView
-from weft.access.wire.views.groups import GroupSettingsView
-from weft.access.wire.views.notify import NotifyTestView, TargetsView
-from weft.access.wire.views.operations import (
-    DrainedView,
-    DumpView,
-    IntervalView,
-    PassView,
-    PausedView,
-    PolicyView,
-    SetView,
-    ShutdownView,
-)
-from weft.access.wire.views.pools import PoolAnswer, PoolScriptView
-from weft.access.wire.views.profiles import StoredProfileView
-from weft.access.wire.views.teams import TeamsChangedView
 from weft.errors import InputError, UnknownName
 from weft.history.journal import store_at
 from weft.history.journal.marker import backup_time
@@ -43,6 +26,23 @@ from weft.server.controller import Controller
 from weft.server.jobs import groups
 from weft.server.pause_reasons import CLOSING, POLICY_FAILED, RECOVERING
 from weft.server.pools.views import pool_problems
+from weft.views.answers.base import Answer, replace_fields
+from weft.views.answers.doctor import JobCountsView, JournalView, SchedulerView
+from weft.views.answers.groups import GroupSettingsView
+from weft.views.answers.notify import NotifyTestView, TargetsView
+from weft.views.answers.operations import (
+    DrainedView,
+    DumpView,
+    IntervalView,
+    PassView,
+    PausedView,
+    PolicyView,
+    SetView,
+    ShutdownView,
+)
+from weft.views.answers.pools import PoolAnswer, PoolScriptView
+from weft.views.answers.profiles import StoredProfileView
+from weft.views.answers.teams import TeamsChangedView
 
 MAX_OPTION_CHARS: Final = 4096
 CHECK_S: Final = 2.0

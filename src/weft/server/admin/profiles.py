@@ -7,8 +7,6 @@ from dataclasses import replace
 from typing import Final
 
 from weft.access.auth.identity import Caller, check_owner
-from weft.access.wire.views.profiles import ProfileView, StoredProfileView
-from weft.access.wire.views.timestamps import iso
 from weft.errors import InputError, NotPermitted, Refused
 from weft.model import Event, Seconds
 from weft.model.profiles import key_of, problem_of_profile
@@ -17,6 +15,8 @@ from weft.scheduling.core.state.state import State
 from weft.server.controller import Controller
 from weft.server.jobs.job_refs import resolve_one
 from weft.server.weaves.profiles import measured_profile, profiled
+from weft.views.answers.profiles import ProfileView, StoredProfileView
+from weft.views.build.timestamps import iso
 
 MAX_KEY_CHARS: Final = 200
 NO_TIMES: Final = (

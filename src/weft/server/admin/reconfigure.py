@@ -8,20 +8,20 @@ from dataclasses import asdict
 from weft.access.auth.identity import Caller
 from weft.access.wire.convert import variables
 from weft.access.wire.messages import ChangeRequest
-from weft.access.wire.views.operations import ClosedView, DumpView, IntervalView, PolicyView, RefusalView, SetView
-from weft.access.wire.views.timestamps import iso
 from weft.errors import InputError
 from weft.model import Event
 from weft.scheduling.core.reasons import WaitReasons
 from weft.server.controller import Controller
 from weft.server.rpc.answers import rows_of
-from weft.server.state_views import (
+from weft.views.answers.operations import ClosedView, DumpView, IntervalView, PolicyView, RefusalView, SetView
+from weft.views.build.jobs_and_nodes import (
     brief_reason,
     first_in_line,
     gpu_views,
     job_detail,
     node_views,
 )
+from weft.views.build.timestamps import iso
 
 
 async def policy(controller: Controller, options: Mapping[str, str]) -> PolicyView:

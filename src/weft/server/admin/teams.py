@@ -6,7 +6,6 @@ import json
 from collections.abc import Mapping, Sequence
 
 from weft.access.teams.description import changed_team, check_guarantees, check_team_name
-from weft.access.wire.views.teams import TeamsChangedView, TeamView
 from weft.errors import InputError, Refused, UnknownName
 from weft.model import Seconds, Team, TeamRemoved, TeamSet
 from weft.model.team_facts import TeamEvent
@@ -14,6 +13,7 @@ from weft.scheduling.core.state.state import State
 from weft.scheduling.core.state.teams import Teams
 from weft.scheduling.core.teams.standing import Standing, standing_of
 from weft.server.jobs.groups import unfinished
+from weft.views.answers.teams import TeamsChangedView, TeamView
 
 
 def events_of(state: State, verb: str, options: Mapping[str, str], now: Seconds) -> list[TeamEvent]:

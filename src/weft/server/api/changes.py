@@ -9,26 +9,26 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Any, Final
 
 from weft.access.wire import messages as m
-from weft.access.wire.views.base import encode
-from weft.access.wire.views.changes import ChangesView
-from weft.access.wire.views.jobs import ProgressView
-from weft.access.wire.views.services import ServiceView
-from weft.access.wire.views.weaves import WeaveView
 from weft.errors import Refused
 from weft.model import Decision, Event, JobId, NodeId, Seconds
 from weft.node.engine.background import TaskSet
 from weft.scheduling.core.scheduler import Scheduler
 from weft.scheduling.core.state.job import JobState
 from weft.server.api.services import service_views
-from weft.server.changes.rows import ChangeBuilder, Readings
-from weft.server.changes.tracker import ChangeTracker
 from weft.server.controller import Controller
-from weft.server.gpu_numbers import GpuNumbers
-from weft.server.inventory import NodeConnection
 from weft.server.process.cpu_shares import pause_payer
 from weft.server.process.slices import own_turn
 from weft.server.rpc.cut_off import cut_off
-from weft.server.weaves.views import weave_views
+from weft.views.answers.base import encode
+from weft.views.answers.changes import ChangesView
+from weft.views.answers.jobs import ProgressView
+from weft.views.answers.services import ServiceView
+from weft.views.answers.weaves import WeaveView
+from weft.views.build.change_tracker import ChangeTracker
+from weft.views.build.changed_rows import ChangeBuilder, Readings
+from weft.views.build.gpu_numbers import GpuNumbers
+from weft.views.build.measured import NodeConnection
+from weft.views.build.weaves import weave_views
 
 PERIOD_S: Final = 0.5
 SLOW_PERIODS: Final = 4

@@ -6,9 +6,6 @@ from typing import Any, Final
 
 from weft.access.auth.identity import Caller
 from weft.access.wire import messages as m
-from weft.access.wire.views.base import replace_fields
-from weft.access.wire.views.explain import ExplainView
-from weft.access.wire.views.forecasts import WhatIfView
 from weft.errors import InputError, NotPermitted
 from weft.model.status import ENDED
 from weft.scheduling.plugins.registry import is_file
@@ -16,6 +13,9 @@ from weft.server.controller import Controller
 from weft.server.forecasts.keeper import ForecastTable
 from weft.server.forecasts.views import forecast_view, what_if_view
 from weft.server.jobs.job_refs import JobRefs
+from weft.views.answers.base import replace_fields
+from weft.views.answers.explain import ExplainView
+from weft.views.answers.forecasts import WhatIfView
 
 MAX_NODES: Final = 1000
 MAX_NODE_GPUS: Final = 1024

@@ -10,18 +10,6 @@ from typing import Final, TypedDict
 
 from weft.access.auth.identity import Caller
 from weft.access.wire.messages import QueryRequest
-from weft.access.wire.views.base import extend_view, replace_fields
-from weft.access.wire.views.explain import ExplainView, ReasonView, ahead_of, reasons_of, unblock_of
-from weft.access.wire.views.groups import GroupsView
-from weft.access.wire.views.jobs import HistoryView, JobDetailView, JobsView, JobView, QueryAnswer, QueueView
-from weft.access.wire.views.nodes import GpusView, NodesView
-from weft.access.wire.views.pools import PoolsView
-from weft.access.wire.views.profiles import ProfilesView
-from weft.access.wire.views.services import ServicesView
-from weft.access.wire.views.sweeps import SweepsView
-from weft.access.wire.views.teams import TeamsView
-from weft.access.wire.views.timestamps import iso
-from weft.access.wire.views.weaves import WeavesView
 from weft.errors import UnknownName
 from weft.model import JobId, NodeId
 from weft.model.slots import format_slots
@@ -44,7 +32,18 @@ from weft.server.jobs.groups import group_views
 from weft.server.jobs.job_refs import JobRefs
 from weft.server.pools.views import explain_pools, pool_views
 from weft.server.rpc.answers import rows_of
-from weft.server.state_views import (
+from weft.views.answers.base import extend_view, replace_fields
+from weft.views.answers.explain import ExplainView, ReasonView, ahead_of, reasons_of, unblock_of
+from weft.views.answers.groups import GroupsView
+from weft.views.answers.jobs import HistoryView, JobDetailView, JobsView, JobView, QueryAnswer, QueueView
+from weft.views.answers.nodes import GpusView, NodesView
+from weft.views.answers.pools import PoolsView
+from weft.views.answers.profiles import ProfilesView
+from weft.views.answers.services import ServicesView
+from weft.views.answers.sweeps import SweepsView
+from weft.views.answers.teams import TeamsView
+from weft.views.answers.weaves import WeavesView
+from weft.views.build.jobs_and_nodes import (
     brief_reason,
     first_in_line,
     gpu_views,
@@ -53,7 +52,8 @@ from weft.server.state_views import (
     node_views,
     whereabouts,
 )
-from weft.server.weaves.views import weave_of_job, weave_views
+from weft.views.build.timestamps import iso
+from weft.views.build.weaves import weave_of_job, weave_views
 
 DEFAULT_LIMIT: Final = 200
 MAX_LIMIT: Final = 10_000

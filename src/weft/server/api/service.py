@@ -8,8 +8,6 @@ from typing import Any, Final
 from weft.access.auth.identity import caller
 from weft.access.wire import messages as m
 from weft.access.wire.convert import pairs
-from weft.access.wire.views.base import encode
-from weft.access.wire.views.services import DeployedView
 from weft.errors import NotPermitted
 from weft.server.admin import deploy
 from weft.server.admin.operations import operate
@@ -23,6 +21,8 @@ from weft.server.controller import Controller
 from weft.server.process.cpu_shares import metered, metered_stream, set_payer
 from weft.server.process.slices import own_turn
 from weft.server.rpc.answers import to_json
+from weft.views.answers.base import encode
+from weft.views.answers.services import DeployedView
 
 OPEN_OPERATIONS: Final = ("doctor", "profile", "group", "notify-list", "notify-test")
 """Operations for every user: they change nothing, or concern the user's own jobs."""

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from weft.access.wire.views.services import ServiceView
 from weft.model import Seconds
 from weft.scheduling.core.state.job import JobState
 from weft.server.controller import Controller
 from weft.server.pools.views import explain_pools
-from weft.server.services.views import service_view
+from weft.views.answers.services import ServiceView
+from weft.views.build.services import service_view
 
 
 def service_views(controller: Controller, now: Seconds, only: str = "") -> list[ServiceView]:

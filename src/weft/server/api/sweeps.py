@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from typing import Final
 
-from weft.access.wire.views.jobs import ProgressView
-from weft.access.wire.views.sweeps import SweepView, TrialView
-from weft.access.wire.views.timestamps import iso
 from weft.model import Seconds, Task
 from weft.model.status import Reason
 from weft.scheduling.core.state.job import JobState
 from weft.scheduling.core.state.state import State
-from weft.server.state_views import code, time_s
+from weft.views.answers.jobs import ProgressView
+from weft.views.answers.sweeps import SweepView, TrialView
+from weft.views.build.jobs_and_nodes import code, time_s
+from weft.views.build.timestamps import iso
 
 STOPPED: Final = "stopped"
 

@@ -9,17 +9,17 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
-from weft.access.wire.views.doctor import DeviceView, MembersView
 from weft.inputs.atomic import write_atomic
 from weft.model import NodeId
 from weft.model.pool import is_of_pool
 from weft.model.status import Reason
 from weft.server.backends.base import Host
-from weft.server.gpu_numbers import GpuNumbers
-from weft.server.inventory import BackendSummary, GpuUsage, NodeConnection, with_shares
 from weft.server.nodes.registered_node import RegisteredNode
 from weft.server.nodes.registry import NodeRegistry
 from weft.server.pause_reasons import DISK_FLOOR, FILE_LIMIT
+from weft.views.answers.doctor import DeviceView, MembersView
+from weft.views.build.gpu_numbers import GpuNumbers
+from weft.views.build.measured import BackendSummary, GpuUsage, NodeConnection, with_shares
 
 FILE: Final = "numbers.json"
 LOW_DISK_MB: Final = 512

@@ -25,7 +25,6 @@ from weft.scheduling.plugins import registry as plugins
 from weft.server.backends.agent_inventory import AgentInventory
 from weft.server.backends.agent_logs import AgentLogs
 from weft.server.backends.base import BackendPorts, Host, Kill, Order
-from weft.server.gpu_numbers import GpuNumbers
 from weft.server.jobs.admission import ClusterRules
 from weft.server.jobs.checkpoints import Checkpoints
 from weft.server.jobs.quotas import Quotas
@@ -37,6 +36,7 @@ from weft.server.nodes.session import Agents
 from weft.server.nodes.streams import Streams
 from weft.server.pause_reasons import CLOSING
 from weft.version import VERSION
+from weft.views.build.gpu_numbers import GpuNumbers
 
 TICK_S: Final = 1.0
 HEARTBEAT_S: Final = 5.0

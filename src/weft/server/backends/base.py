@@ -19,14 +19,14 @@ from weft.node.engine.output.logs import MISSING, LogPart
 from weft.scheduling.core.scheduler import Scheduler
 from weft.scheduling.core.state.job import JobState
 from weft.scheduling.core.state.state import State
-from weft.server.gpu_numbers import GpuNumbers
-from weft.server.inventory import BackendSummary, GpuUsage, NodeConnection
 from weft.server.jobs.admission import AdmissionRules, ClusterRules
 from weft.server.jobs.quotas import Quotas
 from weft.server.loop import Loop
 from weft.server.shared_files import FolderOnly, SharedFiles
 from weft.server.weaves.messages import DEFAULT_ORDER
 from weft.server.weaves.monitor import WeaveMonitor
+from weft.views.build.gpu_numbers import GpuNumbers
+from weft.views.build.measured import BackendSummary, GpuUsage, NodeConnection
 
 if TYPE_CHECKING:  # the server of one machine does not load gRPC
     import grpc

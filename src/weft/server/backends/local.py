@@ -9,7 +9,6 @@ from typing import Any, Final
 
 from weft.access.endpoints.config import sharing_setting
 from weft.access.server.settings import Settings
-from weft.access.wire.views.doctor import DeviceView
 from weft.model import (
     Continued,
     Event,
@@ -47,14 +46,15 @@ from weft.scheduling.core.state.job import JobState
 from weft.scheduling.core.state.state import State
 from weft.server.backends.base import BackendPorts, BuildBackend, Host, Kill, Order
 from weft.server.backends.local_weaves import LocalWeaves
-from weft.server.gpu_numbers import GpuNumbers
-from weft.server.inventory import BackendSummary, GpuUsage, NodeConnection, with_shares
 from weft.server.jobs.admission import SingleNodeRules
 from weft.server.jobs.quotas import Quotas
 from weft.server.nodes.reconciler import FULL_NODE
 from weft.server.nodes.run_messages import launch_message, put_share
 from weft.server.pause_reasons import CLOSING
 from weft.server.services.replicas import replica_events
+from weft.views.answers.doctor import DeviceView
+from weft.views.build.gpu_numbers import GpuNumbers
+from weft.views.build.measured import BackendSummary, GpuUsage, NodeConnection, with_shares
 
 MAX_TAIL_BYTES: Final = 8192
 LATE_S: Final = 1.0

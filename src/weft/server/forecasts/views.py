@@ -5,12 +5,12 @@ from __future__ import annotations
 from math import inf
 from typing import Any
 
-from weft.access.wire.views.forecasts import ForecastView, JobEffectView, UserEffectView, WaitsView, WhatIfView
-from weft.access.wire.views.timestamps import iso
 from weft.scheduling.core.deadlines import ExpectedEnd, deadline_note
 from weft.scheduling.core.state.job import JobState
 from weft.scheduling.core.state.state import State
 from weft.server.forecasts.keeper import ForecastTable
+from weft.views.answers.forecasts import ForecastView, JobEffectView, UserEffectView, WaitsView, WhatIfView
+from weft.views.build.timestamps import iso
 
 
 def forecast_view(job: JobState, state: State, table: ForecastTable | None, failure: str = "") -> ForecastView:

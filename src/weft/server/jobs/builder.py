@@ -9,12 +9,12 @@ from itertools import chain
 from typing import Any, Final
 
 from weft.access.auth.identity import Caller
-from weft.access.jobspec import dependencies
 from weft.access.jobspec.fields import Field
 from weft.access.jobspec.job_names import default_name
 from weft.access.wire.convert import Pairs, pairs
 from weft.access.wire.messages import JobSpec, SubmitRequest
 from weft.errors import InputError, NotFound
+from weft.inputs import dependencies
 from weft.inputs.quantities import parse_array, parse_whole_or_none
 from weft.model import Job, JobId, Task
 from weft.scheduling.core.admission import problem_of

@@ -8,12 +8,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
-from weft.access.wire.views.jobs import CheckpointView
 from weft.inputs.atomic import write_atomic
 from weft.model import JobId
 from weft.node.engine.output.left_reports import read_left
 from weft.node.engine.shim import run_files
 from weft.server.jobs.progress_report import checkpoint_of
+from weft.views.answers.jobs import CheckpointView
 
 LATEST: Final = "latest.json"
 """The file that `weft.train` writes."""

@@ -10,11 +10,11 @@ from itertools import repeat
 from typing import Any, Final
 
 from weft.access.auth.identity import Caller, check_owner
-from weft.access.jobspec.dependencies import CONDITIONS, SINGLETON
 from weft.access.jobspec.fields import settings_of
 from weft.access.wire.convert import pairs
 from weft.access.wire.messages import ChangeReply, ChangeRequest, SubmitReply, SubmitRequest, Variable
 from weft.errors import InputError, Refused, UnknownName
+from weft.inputs.dependencies import CONDITIONS, SINGLETON
 from weft.inputs.quantities import MAX_ARRAY_TASKS, parse_whole_or_none
 from weft.model import (
     BatchLimited,

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from weft.access.auth.identity import Caller
-from weft.access.wire.views.groups import GroupView
 from weft.errors import InputError, NotPermitted
 from weft.inputs.notify_choice import parse_notify
 from weft.inputs.quantities import parse_whole_or_none
@@ -14,6 +13,7 @@ from weft.model import Event, GroupLimited, Seconds
 from weft.model.groups import group_label, names_group
 from weft.scheduling.core.state.job import JobState
 from weft.scheduling.core.state.state import State
+from weft.views.answers.groups import GroupView
 
 MAX_JOBS: Final = 1_000_000
 NO_LIMIT: Final = "none"

@@ -6,7 +6,6 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from weft.access.wire.views.jobs import ProgressView, StageTimesView
 from weft.model import Decision, Event, Exited, JobId, Progressed, Reported, Seconds
 from weft.model.profiles import is_profiling_run, key_of, problem_of_profile
 from weft.node.engine.output.progress_bars import last_bar
@@ -16,6 +15,7 @@ from weft.server.jobs.progress_report import Report
 from weft.server.jobs.trials import EarlyStopping, kept_report
 from weft.server.loop import Loop
 from weft.server.weaves.profiles import differs, measured_profile, profiled
+from weft.views.answers.jobs import ProgressView, StageTimesView
 
 log = logging.getLogger(__name__)
 JOURNAL_PERIOD_S: Final = 10.0

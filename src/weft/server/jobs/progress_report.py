@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from weft.access.wire.views.jobs import CheckpointView, StageTimesView
-from weft.access.wire.views.timestamps import iso
+from weft.views.answers.jobs import CheckpointView, StageTimesView
+from weft.views.build.timestamps import iso
 
 MAX_METRICS: Final = 64
 MAX_SERIES: Final = 8

@@ -13,8 +13,8 @@ from weft.model import Decision, Event, Exited, JobId, NodeId, Seconds, Use, Use
 from weft.node.engine.background import TaskSet
 from weft.scheduling.core.state.job import JobState
 from weft.scheduling.core.state.state import State
-from weft.server.inventory import GpuUsage
 from weft.server.loop import Loop
+from weft.views.build.measured import GpuUsage
 
 SAMPLE_S: Final = 10.0
 Readings = Mapping[tuple[NodeId, int], GpuUsage]

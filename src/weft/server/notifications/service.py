@@ -12,7 +12,6 @@ from pathlib import Path
 from weft.access.notify.outbox import MESSAGES, Entry, Outbox, Position
 from weft.access.notify.targets import TargetsCache
 from weft.access.notify.texts import test_message
-from weft.access.wire.views.notify import NotifyTestView, TargetsView, TargetView
 from weft.errors import InputError, WeftError
 from weft.inputs.notify_choice import stored_choice
 from weft.model import Decision, Event, GroupLimited, Slots
@@ -22,6 +21,7 @@ from weft.server.jobs.groups import unfinished
 from weft.server.notifications.dispatcher import Dispatcher
 from weft.server.notifications.notices import Notice, Notices
 from weft.server.shared_files import SharedFiles
+from weft.views.answers.notify import NotifyTestView, TargetsView, TargetView
 
 log = logging.getLogger(__name__)
 

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from weft.access.wire.views.explain import ReasonView
-from weft.access.wire.views.pools import AllocationView, PoolView
-from weft.access.wire.views.timestamps import iso
 from weft.model import Seconds
 from weft.model.status import Reason
 from weft.scheduling.core.reasons import format_wait
@@ -18,6 +15,9 @@ from weft.server.pools.keeper import PoolKeeper
 from weft.server.pools.memory import AllocationMemory
 from weft.server.pools.providers import TITLES
 from weft.server.pools.rules import CRASH_LOOP, WAITING
+from weft.views.answers.explain import ReasonView
+from weft.views.answers.pools import AllocationView, PoolView
+from weft.views.build.timestamps import iso
 
 
 def pool_views(keeper: PoolKeeper, now: Seconds, *, is_admin: bool) -> list[PoolView]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, TypeVar
 
-from weft.access.wire.views.base import View, encode
 from weft.server.process.slices import Steps, in_slices
+from weft.views.answers.base import View, encode
 
 V = TypeVar("V", bound=View)
 MAX_ROWS_AT_ONCE: Final = 100

@@ -26,7 +26,6 @@ from weft.access.endpoints.private_files import write_private
 from weft.access.wire import messages as m
 from weft.access.wire.convert import pairs
 from weft.access.wire.service import PREFIX, SERVER, SERVICES
-from weft.access.wire.views.base import encode
 from weft.errors import InputError, NotAuthenticated, NotPermitted, WeftError
 from weft.node.engine.background import TaskSet
 from weft.server.process.cpu_shares import CpuShares, set_payer
@@ -34,6 +33,7 @@ from weft.server.rpc.cut_off import cut_off
 from weft.server.rpc.errors import abort
 from weft.server.rpc.handlers import handler
 from weft.server.rpc.protocol_version import check_protocol
+from weft.views.answers.base import encode
 
 SERVER_OPTIONS: Final = (
     *SERVER,

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from weft.access.wire.views.jobs import StageTimesView
 from weft.model import Profile, Profiled, Seconds
 from weft.scheduling.core.state.job import JobState
 from weft.scheduling.core.state.state import State
+from weft.views.answers.jobs import StageTimesView
 
 MIN_CHANGE: Final = 0.1
 """A profile is recorded again if a stage differs by this part from the known one."""

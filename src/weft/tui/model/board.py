@@ -10,11 +10,11 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import Final
 
-from weft.access.wire.views.changes import ChangesView, EventView
-from weft.access.wire.views.jobs import JobView
-from weft.access.wire.views.live_rows import LiveRows
-from weft.access.wire.views.nodes import GpuView
 from weft.model.status import ENDED
+from weft.views.answers.changes import ChangesView, EventView
+from weft.views.answers.jobs import JobView
+from weft.views.answers.live_rows import LiveRows
+from weft.views.answers.nodes import GpuView
 
 MAX_ENDED: Final = 500
 """Ended jobs that stay on the screen."""

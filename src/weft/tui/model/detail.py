@@ -6,13 +6,13 @@ import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from weft.access.wire.views.explain import ExplainView
-from weft.access.wire.views.forecast_words import forecast_pairs, unblock_text
-from weft.access.wire.views.jobs import JobDetailView, JobView, ProgressView
 from weft.model.status import ENDED
 from weft.text import format_clock, format_time, plural
 from weft.tui.model.rows import STATE_MARKS, STATE_STYLES
 from weft.tui.model.spans import Line, Span, amount_mb, bar, clean, duration, fit, sparkline, wrap
+from weft.views.answers.explain import ExplainView
+from weft.views.answers.forecast_words import forecast_pairs, unblock_text
+from weft.views.answers.jobs import JobDetailView, JobView, ProgressView
 
 LABEL: Final = 11
 MAX_AHEAD: Final = 5

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple, Protocol
 from zlib import crc32
 
-from weft.access.wire.views.nodes import GpuView
 from weft.text import display_width, natural
 from weft.tui.model.board import Board, memory_of
 from weft.tui.model.spans import SPARKS, Span, amount_mb, bar, clean, fit
+from weft.views.answers.nodes import GpuView
 
 DENSE, COMPACT, CARDS = "dense", "compact", "cards"
 ZOOMS: Final = (DENSE, COMPACT, CARDS)

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any, Final
 
-from weft.access.wire.views.jobs import JobView
 from weft.model.status import ACTIVE, ENDED
 from weft.tui.model.board import Board
+from weft.views.answers.jobs import JobView
 
 KEYS: Final = ("user", "state", "name", "group", "id", "node")
 """Keys of a filter: user:ada."""

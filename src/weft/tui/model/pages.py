@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from weft.access.wire.views.jobs import JobView
-from weft.access.wire.views.services import ServiceView
-from weft.access.wire.views.weaves import WeaveView
 from weft.text import format_time
 from weft.tui.model.board import Board
 from weft.tui.model.detail import metric_lines, progress_lines
 from weft.tui.model.spans import Line, bar, clean, duration, fit
+from weft.views.answers.jobs import JobView
+from weft.views.answers.services import ServiceView
+from weft.views.answers.weaves import WeaveView
 
 LABEL = 11
 

@@ -6,17 +6,17 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Final
 
-from weft.access.wire.views.changes import EventView
-from weft.access.wire.views.jobs import JobView, ProgressView
-from weft.access.wire.views.nodes import NodeView
-from weft.access.wire.views.services import ServiceView
-from weft.access.wire.views.weaves import WeaveView
 from weft.model.groups import group_label
 from weft.model.status import ENDED
 from weft.text import format_clock
 from weft.tui.model.board import Board
 from weft.tui.model.spans import Span, amount_mb, bar, duration
 from weft.tui.model.tables import Cells, Column
+from weft.views.answers.changes import EventView
+from weft.views.answers.jobs import JobView, ProgressView
+from weft.views.answers.nodes import NodeView
+from weft.views.answers.services import ServiceView
+from weft.views.answers.weaves import WeaveView
 
 STATE_STYLES: Final = {
     "R": "ok", "CG": "warn", "PD": "warn", "H": "away", "CD": "done", "F": "bad", "TO": "bad", "OOM": "bad",

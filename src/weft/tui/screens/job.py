@@ -13,10 +13,6 @@ from textual.binding import Binding, BindingType
 from textual.containers import Horizontal
 from textual.screen import Screen
 
-from weft.access.wire.views.base import replace_fields
-from weft.access.wire.views.explain import ExplainView
-from weft.access.wire.views.forecasts import ForecastView
-from weft.access.wire.views.jobs import JobDetailView, JobView
 from weft.errors import WeftError
 from weft.model.status import ENDED
 from weft.tui.model.detail import detail_lines, headline
@@ -25,6 +21,10 @@ from weft.tui.model.spans import Line
 from weft.tui.screens.dialogs import plain_title
 from weft.tui.widgets.bars import KeyBar, Summary
 from weft.tui.widgets.lines import Lines
+from weft.views.answers.base import replace_fields
+from weft.views.answers.explain import ExplainView
+from weft.views.answers.forecasts import ForecastView
+from weft.views.answers.jobs import JobDetailView, JobView
 
 if TYPE_CHECKING:
     from weft.tui.app import Top

@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from weft.access.wire.views.changes import ChangesView
-from weft.access.wire.views.explain import ExplainView
-from weft.access.wire.views.jobs import JobDetailView
+from weft.views.answers.changes import ChangesView
+from weft.views.answers.explain import ExplainView
+from weft.views.answers.jobs import JobDetailView
 
 
 @dataclass(frozen=True)

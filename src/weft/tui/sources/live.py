@@ -10,10 +10,10 @@ from typing import Final
 from weft.access.client import Client
 from weft.access.endpoints.addresses import Address
 from weft.access.endpoints.paths import Paths
-from weft.access.wire.views.explain import ExplainView
-from weft.access.wire.views.jobs import JobDetailView
 from weft.errors import WeftError
 from weft.tui.sources.base import Link, Outcome, Receive
+from weft.views.answers.explain import ExplainView
+from weft.views.answers.jobs import JobDetailView
 
 MIN_RETRY_S: Final = 0.5
 MAX_RETRY_S: Final = 5.0

@@ -7,12 +7,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from weft.access.wire.views.base import replace_fields
-from weft.access.wire.views.changes import ChangesView
-from weft.access.wire.views.explain import ExplainView, ahead_of, reasons_of, unblock_of
-from weft.access.wire.views.jobs import JobDetailView, ProgressView
-from weft.access.wire.views.services import ServiceView
-from weft.access.wire.views.weaves import WeaveView
 from weft.errors import NotFound, Refused, WeftError
 from weft.model import Event, JobId, NodeId, Seconds
 from weft.scheduling.core.explain import explain
@@ -20,18 +14,24 @@ from weft.scheduling.core.reasons import WaitReasons
 from weft.scheduling.core.scheduler import Scheduler
 from weft.scheduling.core.state.job import JobState
 from weft.scheduling.plugins.errors import attribute_errors
-from weft.server.changes.rows import ChangeBuilder, Readings
-from weft.server.changes.tracker import ChangeTracker
-from weft.server.gpu_numbers import GpuNumbers
-from weft.server.inventory import NodeConnection
-from weft.server.jobs.run_history import RunHistory
 from weft.server.services.autoscaling import NO_LOAD
-from weft.server.services.views import service_view
-from weft.server.state_views import brief_reason, first_in_line, job_detail
 from weft.server.weaves.monitor import WeaveMonitor
-from weft.server.weaves.views import weave_views
 from weft.sim.simulation import Setting, advance, prepare
 from weft.tui.sources.base import Link, Outcome, Receive
+from weft.views.answers.base import replace_fields
+from weft.views.answers.changes import ChangesView
+from weft.views.answers.explain import ExplainView, ahead_of, reasons_of, unblock_of
+from weft.views.answers.jobs import JobDetailView, ProgressView
+from weft.views.answers.services import ServiceView
+from weft.views.answers.weaves import WeaveView
+from weft.views.build.change_tracker import ChangeTracker
+from weft.views.build.changed_rows import ChangeBuilder, Readings
+from weft.views.build.gpu_numbers import GpuNumbers
+from weft.views.build.jobs_and_nodes import brief_reason, first_in_line, job_detail
+from weft.views.build.measured import NodeConnection
+from weft.views.build.run_history import RunHistory
+from weft.views.build.services import service_view
+from weft.views.build.weaves import weave_views
 
 FRAME_S: Final = 0.25
 SLOW_FRAMES: Final = 4

@@ -10,11 +10,11 @@ from starlette.responses import Response, StreamingResponse
 
 from weft.access.client.forecasts import what_if
 from weft.access.wire import messages as m
-from weft.access.wire.views.teams import TeamsView
 from weft.errors import InputError, NotFound, NotPermitted, UnknownName
 from weft.model.status import ENDED
 from weft.scheduling.plugins.registry import registered_plugins
 from weft.version import VERSION
+from weft.views.answers.teams import TeamsView
 from weft.web.access.sessions import Session, same_secret
 from weft.web.api import logs
 from weft.web.api.calls import Calls

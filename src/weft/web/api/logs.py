@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from weft.access.client import Client
 from weft.access.wire import messages as m
-from weft.access.wire.views.base import View
+from weft.views.answers.base import View
 
 PART_BYTES: Final = 256 << 10
 MAX_SEARCH_BYTES: Final = 64 << 20

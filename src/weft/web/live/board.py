@@ -9,10 +9,10 @@ import json
 from collections import deque
 from typing import Any, Final
 
-from weft.access.wire.views.base import View, extend_view, members
-from weft.access.wire.views.changes import ChangesView, EventView
-from weft.access.wire.views.live_rows import LiveRows
-from weft.access.wire.views.nodes import GpuView
+from weft.views.answers.base import View, extend_view, members
+from weft.views.answers.changes import ChangesView, EventView
+from weft.views.answers.live_rows import LiveRows
+from weft.views.answers.nodes import GpuView
 from weft.web.live.job_table import JobRowView, JobTable
 from weft.web.live.samples import PERIOD_S, Sample, Samples, ServiceHistory, ServiceSample, Usage
 

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from typing import Final
 
 from weft.access.client import Client
-from weft.access.wire.views.changes import ChangesView
 from weft.errors import WeftError
+from weft.views.answers.changes import ChangesView
 from weft.web.live.job_table import JobTable
 
 RETRY_S: Final = 1.0

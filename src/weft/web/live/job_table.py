@@ -12,9 +12,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from weft.access.wire.views.base import encode, extend_view
-from weft.access.wire.views.jobs import JobView
 from weft.model.status import ENDED
+from weft.views.answers.base import encode, extend_view
+from weft.views.answers.jobs import JobView
 
 CACHE_KB: Final = 32 << 10
 MAX_PER_PAGE: Final = 500

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 from weft.access.endpoints.addresses import is_loopback
 from weft.access.endpoints.credentials import Credentials
-from weft.access.wire.views.services import ServiceView
+from weft.views.answers.services import ServiceView
 from weft.web.live.board import Latencies
 
 TIMEOUT_S: Final = 2.0

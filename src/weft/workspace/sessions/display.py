@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from weft.access.endpoints.paths import Paths
-from weft.access.wire.views.jobs import JobDetailView
 from weft.node.engine.shim import run_files
+from weft.views.answers.jobs import JobDetailView
 from weft.workspace.config import Config
 from weft.workspace.sessions.backends import Sessions, session_name
 from weft.workspace.sessions.tags import NO_VALUE, Tag, state_id, tag_of

@@ -3,9 +3,9 @@ from __future__ import annotations
 import pytest
 
 from weft.access.sweeps.results import Target, best_trial, choose_target, sort_trials
-from weft.access.wire.views.sweeps import TrialView
 from weft.errors import InputError, UnknownName
 from weft.lab.report.sweep_picture import TrialPoint, draw_sweep
+from weft.views.answers.sweeps import TrialView
 
 TRIALS = [
     TrialView("1", params={"lr": "0.1"}, metrics={"acc": 0.5, "loss": 2.0}, step=3),

@@ -11,13 +11,13 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 
 import pytest
 
-import weft.access.wire.views
-from weft.access.wire.views.base import View, decode, encode, extend_view, plain, replace_fields
-from weft.access.wire.views.jobs import CheckpointView, JobDetailView, JobFields, JobView, ProgressView, QueueView
-from weft.access.wire.views.nodes import BlockView, GpusView, GpuView, MonitorView, NodeView
+import weft.views.answers
+from weft.views.answers.base import View, decode, encode, extend_view, plain, replace_fields
+from weft.views.answers.jobs import CheckpointView, JobDetailView, JobFields, JobView, ProgressView, QueueView
+from weft.views.answers.nodes import BlockView, GpusView, GpuView, MonitorView, NodeView
 
-for module in pkgutil.iter_modules(weft.access.wire.views.__path__):
-    importlib.import_module(f"weft.access.wire.views.{module.name}")
+for module in pkgutil.iter_modules(weft.views.answers.__path__):
+    importlib.import_module(f"weft.views.answers.{module.name}")
 
 
 def kinds(kind: type[View] = View) -> list[type[View]]:

@@ -159,7 +159,7 @@ def test_the_verdict_on_a_network() -> None:
 
 
 def test_ports_of_nodes_on_one_machine_differ_and_keep_to_the_range_of_gangs() -> None:
-    from weft.access.wire.views.nodes import NodeView
+    from weft.views.answers.nodes import NodeView
 
     members = cluster._members([NodeView("n1", port=30000), NodeView("n2", port=30000), NodeView("n3", port=0)])
     ports = [port for each in members for port in each.ports]

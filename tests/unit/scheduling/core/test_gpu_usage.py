@@ -12,8 +12,8 @@ from weft.history.metrics.history import History, Selection, read_history
 from weft.history.metrics.usage import JobUsage, job_usages, usage_by
 from weft.model import Exited, Job, PerRank, Submitted, Task, Use, Used
 from weft.scheduling.core.state.apply.snapshots import snapshot
-from weft.server.inventory import GpuUsage
 from weft.server.jobs.run_use import UseMeter
+from weft.views.build.measured import GpuUsage
 
 HOUR = 3600.0
 

@@ -9,7 +9,7 @@ from weft.cli import auth_target, render, tables
 from weft.cli.tables import Cell, Column
 
 if TYPE_CHECKING:
-    from weft.access.wire.views.auth import TokenView
+    from weft.views.answers.auth import TokenView
 
 EXAMPLE: Final = """example:
   weft auth list --json"""
@@ -25,7 +25,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from weft.access.wire.views.auth import LIST
+    from weft.views.answers.auth import LIST
 
     found = auth_target.manage_tokens(args, LIST)
     if args.json:

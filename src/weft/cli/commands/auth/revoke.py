@@ -17,7 +17,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from weft.access.wire.views.auth import REVOKE
+    from weft.views.answers.auth import REVOKE
 
     found = auth_target.manage_tokens(args, REVOKE, ids=" ".join(args.ids))
     if args.json:

@@ -24,7 +24,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from weft.access.wire.views.auth import INVITE
+    from weft.views.answers.auth import INVITE
 
     options = {"role": args.role, "expires": args.expires}
     found = auth_target.manage_tokens(args, INVITE, **options, **({"user": args.user} if args.user else {}))

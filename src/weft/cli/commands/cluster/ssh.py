@@ -64,7 +64,7 @@ def _check(where: Address, hosts: list[Host]) -> None:
 
 
 def _create_token(where: Address) -> str:
-    from weft.access.wire.views.auth import INVITE
+    from weft.views.answers.auth import INVITE
 
     which = argparse.Namespace(port=None, scheduler=str(where))
     return auth_target.manage_tokens(which, INVITE, role="worker", expires=TOKEN_LIFETIME).token

@@ -6,9 +6,9 @@ import argparse
 from collections.abc import Sequence
 from typing import Final
 
-from weft.access.wire.views.base import View
 from weft.cli import render, tables
 from weft.cli.tables import Cell, Column
+from weft.views.answers.base import View
 
 EXAMPLE: Final = """example:
   weft cluster status"""

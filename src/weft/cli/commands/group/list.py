@@ -9,7 +9,7 @@ from weft.cli import connection, flags, render, tables
 from weft.cli.tables import Cell, Column
 
 if TYPE_CHECKING:
-    from weft.access.wire.views.groups import GroupView
+    from weft.views.answers.groups import GroupView
 
 EXAMPLE: Final = """example:
   weft group list --json"""
@@ -24,7 +24,7 @@ configure = flags.add_scheduler
 
 
 def run(args: argparse.Namespace) -> int:
-    from weft.access.wire.views.groups import GroupsView
+    from weft.views.answers.groups import GroupsView
 
     found = connection.ask_if_running(args.scheduler, lambda client: client.groups(), GroupsView)
     if args.json:

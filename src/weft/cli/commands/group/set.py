@@ -11,7 +11,7 @@ from weft.cli.views import change_report
 from weft.errors import InputError
 
 if TYPE_CHECKING:
-    from weft.access.wire.views.groups import GroupSettingsView
+    from weft.views.answers.groups import GroupSettingsView
 
 EXAMPLE: Final = """Jobs that run already continue. One message is sent when the last unfinished job of the group ends.
 
@@ -32,7 +32,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from weft.access.wire.views.groups import SET_GROUP
+    from weft.views.answers.groups import SET_GROUP
 
     key, equals, value = args.setting.partition("=")
     if key not in ("jobs", "notify") or not equals:

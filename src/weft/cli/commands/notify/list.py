@@ -9,7 +9,7 @@ from weft.cli import connection, flags, render, tables
 from weft.cli.tables import Cell, Column
 
 if TYPE_CHECKING:
-    from weft.access.wire.views.notify import TargetView
+    from weft.views.answers.notify import TargetView
 
 EXAMPLE: Final = """example:
   weft notify list --json"""
@@ -25,7 +25,7 @@ configure = flags.add_scheduler
 
 
 def run(args: argparse.Namespace) -> int:
-    from weft.access.wire.views.notify import LIST_TARGETS
+    from weft.views.answers.notify import LIST_TARGETS
 
     with connection.connect_or_start(args.scheduler) as client:
         found = client.operate(LIST_TARGETS)

@@ -18,7 +18,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from weft.access.wire.views.notify import TEST_TARGET
+    from weft.views.answers.notify import TEST_TARGET
 
     with connection.connect_or_start(args.scheduler) as client:
         found = client.operate(TEST_TARGET, target=args.target)

@@ -50,7 +50,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from weft.access.wire.views.pools import ADD_POOL
+    from weft.views.answers.pools import ADD_POOL
 
     given = {name: getattr(args, name.replace("-", "_")) for name in PLAIN}
     values = {name: value for name, value in given.items() if value is not None}

@@ -18,6 +18,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from weft.access.wire.views.pools import PAUSE_POOL
+    from weft.views.answers.pools import PAUSE_POOL
 
     return change_report.operate(args, PAUSE_POOL, lambda found: f"pool {found.pool} is paused", pool=args.pool)

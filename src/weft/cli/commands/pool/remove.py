@@ -20,7 +20,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from weft.access.wire.views.pools import REMOVE_POOL
+    from weft.views.answers.pools import REMOVE_POOL
 
     options = {"now": "on"} if args.now else {}
     return change_report.operate(

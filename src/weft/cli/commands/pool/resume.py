@@ -18,7 +18,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from weft.access.wire.views.pools import RESUME_POOL
+    from weft.views.answers.pools import RESUME_POOL
 
     return change_report.operate(
         args, RESUME_POOL, lambda found: f"pool {found.pool} requests allocations again", pool=args.pool

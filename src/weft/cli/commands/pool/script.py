@@ -17,7 +17,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from weft.access.wire.views.pools import POOL_SCRIPT
+    from weft.views.answers.pools import POOL_SCRIPT
 
     with connection.connect(args.scheduler) as client:
         found = client.operate(POOL_SCRIPT, pool=args.pool)

@@ -21,7 +21,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from weft.access.wire.views.pools import SET_POOL
+    from weft.views.answers.pools import SET_POOL
 
     values = {}
     for setting in args.settings:

@@ -12,7 +12,7 @@ from weft.errors import WeftError
 
 if TYPE_CHECKING:
     from weft.access.client import Client
-    from weft.access.wire.views.pools import AllocationView, PoolView
+    from weft.views.answers.pools import AllocationView, PoolView
 
 EXAMPLE: Final = """example:
   weft pool try a100"""
@@ -28,7 +28,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from weft.access.wire.views.pools import TRY_POOL
+    from weft.views.answers.pools import TRY_POOL
 
     with connection.connect(args.scheduler) as client:
         began = time.monotonic()

@@ -6,7 +6,7 @@ import argparse
 from typing import Final
 
 from weft.cli import flags
-from weft.cli.views.growth import print_pick
+from weft.cli.views.lab.growth import print_pick
 from weft.cli.workload_units import latency
 from weft.errors import InputError
 

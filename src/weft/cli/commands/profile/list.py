@@ -15,7 +15,7 @@ configure = flags.add_scheduler
 
 
 def run(args: argparse.Namespace) -> int:
-    from weft.access.wire.views.profiles import ProfilesView
+    from weft.views.answers.profiles import ProfilesView
 
     found = connection.ask_if_running(
         args.scheduler, lambda client: client.list_all(ProfilesView, "profiles"), ProfilesView

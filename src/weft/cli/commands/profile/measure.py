@@ -18,8 +18,8 @@ from weft.errors import InputError, Refused
 if TYPE_CHECKING:
     from weft.access.client import Client
     from weft.access.wire.messages import JobSpec
-    from weft.access.wire.views.jobs import JobDetailView, StageTimesView
-    from weft.access.wire.views.profiles import StoredProfileView
+    from weft.views.answers.jobs import JobDetailView, StageTimesView
+    from weft.views.answers.profiles import StoredProfileView
 
 EXAMPLE: Final = """examples:
   weft profile run --gpus 1 -- python train.py
@@ -117,7 +117,7 @@ def _raise_if_failed(job: JobDetailView, stages: StageTimesView | None) -> None:
 def _store(
     client: Client, job: str, key: str, stages: StageTimesView | None, steps: int, *, shared: bool
 ) -> StoredProfileView:
-    from weft.access.wire.views.profiles import STORE_PROFILE
+    from weft.views.answers.profiles import STORE_PROFILE
 
     stored = client.operate(STORE_PROFILE, job=job, key=key, shared="yes" if shared else "")
     if stages is not None and stages.steps < steps + WARM_UP_STEPS:

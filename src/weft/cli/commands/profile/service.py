@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from weft.cli import connection, flags, render
 from weft.cli.request_flags import parse_headers, read_body
-from weft.cli.views.growth import print_pick
+from weft.cli.views.lab.growth import print_pick
 from weft.cli.workload_units import latency
 from weft.errors import InputError, Refused
 

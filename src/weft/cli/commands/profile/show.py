@@ -19,8 +19,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from weft.access.wire.views.base import replace_fields
-    from weft.access.wire.views.profiles import ProfilesView
+    from weft.views.answers.base import replace_fields
+    from weft.views.answers.profiles import ProfilesView
 
     with connection.connect(args.scheduler) as client:
         found = client.list_all(ProfilesView, "profiles")

@@ -12,15 +12,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, cast
 
-from weft.access.wire.views.base import plain
 from weft.cli import connection, flags, render, tables
 from weft.cli.tables import Cell, Column
 from weft.cli.views.job_table import COLOURS
 from weft.errors import InputError
+from weft.views.answers.base import plain
 
 if TYPE_CHECKING:
     from weft.access.sweeps.results import Target
-    from weft.access.wire.views.sweeps import SweepView, TrialView
+    from weft.views.answers.sweeps import SweepView, TrialView
 
 EXAMPLE: Final = """examples:
   weft sweep results

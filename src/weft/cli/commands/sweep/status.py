@@ -10,7 +10,7 @@ from weft.cli.tables import Cell, Column
 from weft.cli.text import format_time
 
 if TYPE_CHECKING:
-    from weft.access.wire.views.sweeps import SweepView
+    from weft.views.answers.sweeps import SweepView
 
 EXAMPLE: Final = """examples:
   weft sweep status
@@ -34,8 +34,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from weft.access.jobspec.trials import require_sweep
-    from weft.access.wire.views.base import replace_fields
-    from weft.access.wire.views.sweeps import SweepsView
+    from weft.views.answers.base import replace_fields
+    from weft.views.answers.sweeps import SweepsView
 
     found = connection.ask_if_running(args.scheduler, lambda client: client.sweeps(), SweepsView, ended=True)
     if args.sweep:

@@ -9,7 +9,7 @@ from weft.cli import flags, render
 from weft.cli.views import change_report
 
 if TYPE_CHECKING:
-    from weft.access.wire.views.teams import TeamsChangedView
+    from weft.views.answers.teams import TeamsChangedView
 
 EXAMPLE: Final = """examples:
   weft team add speech --guarantee 16 --members cleo
@@ -31,7 +31,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from weft.access.wire.views.teams import ADD_TEAM
+    from weft.views.answers.teams import ADD_TEAM
 
     given = {name: getattr(args, name) for name in VALUES if getattr(args, name) is not None}
     return change_report.operate(args, ADD_TEAM, lambda found: describe(found, "is added"), team=args.team, **given)

@@ -12,8 +12,8 @@ from weft.cli.text import plural
 from weft.cli.views import change_report
 
 if TYPE_CHECKING:
-    from weft.access.wire.views.teams import TeamsChangedView
     from weft.model import Team
+    from weft.views.answers.teams import TeamsChangedView
 
 EXAMPLE: Final = """example:
   weft team apply teams.yaml"""
@@ -26,7 +26,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from weft.access.teams.file import read_teams
-    from weft.access.wire.views.teams import APPLY_TEAMS
+    from weft.views.answers.teams import APPLY_TEAMS
 
     teams = {team.name: json.dumps(_values(team)) for team in read_teams(args.file)}
     return change_report.operate(args, APPLY_TEAMS, _describe, **teams)

@@ -9,7 +9,7 @@ from weft.cli import connection, flags, render, tables
 from weft.cli.tables import Cell, Column
 
 if TYPE_CHECKING:
-    from weft.access.wire.views.teams import TeamView
+    from weft.views.answers.teams import TeamView
 
 EXAMPLE: Final = """example:
   weft team list --json"""
@@ -25,7 +25,7 @@ configure = flags.add_scheduler
 
 
 def run(args: argparse.Namespace) -> int:
-    from weft.access.wire.views.teams import TeamsView
+    from weft.views.answers.teams import TeamsView
 
     found = connection.ask_if_running(args.scheduler, lambda client: client.list_all(TeamsView, "teams"), TeamsView)
     if args.json:

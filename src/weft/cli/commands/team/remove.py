@@ -19,6 +19,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from weft.access.wire.views.teams import REMOVE_TEAM
+    from weft.views.answers.teams import REMOVE_TEAM
 
     return change_report.operate(args, REMOVE_TEAM, lambda found: describe(found, "is removed"), team=args.team)

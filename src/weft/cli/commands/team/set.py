@@ -24,7 +24,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from weft.access.wire.views.teams import SET_TEAM
+    from weft.views.answers.teams import SET_TEAM
 
     values: dict[str, str] = {}
     for setting in args.settings:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from weft.cli import render, tables, workload_flags
 from weft.cli.tables import Cell, Column
-from weft.cli.views import figures
+from weft.cli.views.lab import figures
 from weft.errors import InputError
 
 if TYPE_CHECKING:

@@ -13,14 +13,14 @@ from typing import Any, ClassVar, Final
 from weft.access.client import Client
 from weft.access.jobspec.fields import spec_of
 from weft.access.wire.messages import SubmitRequest
-from weft.access.wire.views.base import Answer, View, view_of
-from weft.access.wire.views.nodes import NodeView
-from weft.access.wire.views.steps import FAILED, OK, SKIPPED, WARNING, StepView
 from weft.errors import InputError, UnknownName, WeftError
 from weft.node.care.checks import check_clock
 from weft.node.care.mesh.link import Member
 from weft.node.care.mesh.probe import MARK, VARIABLE
 from weft.node.engine.rendezvous import DEFAULT_PORTS, PORTS_PER_NODE
+from weft.views.answers.base import Answer, View, view_of
+from weft.views.answers.nodes import NodeView
+from weft.views.answers.steps import FAILED, OK, SKIPPED, WARNING, StepView
 
 ALL: Final = "all"
 MAX_NODES: Final = 64

@@ -12,9 +12,9 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Any, Final
 
-from weft.access.wire.views.base import plain
 from weft.node.care import checks
 from weft.node.care.mesh.link import LinkError, Listener, Measurement, Member, measure
+from weft.views.answers.base import plain
 
 VARIABLE: Final = "WEFT_MESH_CHECK"
 MARK: Final = "weft-mesh-check "

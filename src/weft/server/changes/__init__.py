@@ -1,1 +1,0 @@
-"""Changes of the state for screens: which rows changed (pure), and the rows themselves."""

@@ -1,0 +1,1 @@
+"""Typed answers, and their making from the state of a scheduler. Pure."""
