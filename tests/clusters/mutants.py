@@ -18,11 +18,11 @@ from weft.node.agent.actions import Action
 from weft.node.agent.state_machine import Agent
 from weft.node.engine import exit_rules
 from weft.scheduling.core.scheduler import Scheduler
+from weft.scheduling.core.state.job import weave_id
 from weft.server.nodes import registration
 from weft.server.nodes.gangs import Gang
 from weft.server.nodes.reconciler import RunReconciler
 from weft.server.nodes.registry import NodeRegistry
-from weft.server.weaves.messages import weave_id
 
 Break = Callable[[pytest.MonkeyPatch], None]
 

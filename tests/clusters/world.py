@@ -18,9 +18,8 @@ from support.state_checks import check, snapshot
 from weft.model import Cancelled, JobId, Rewoven, Start, Submitted
 from weft.model.status import ENDED
 from weft.node.engine.exit_rules import CHECKPOINTED_EXIT
-from weft.scheduling.core.state.job import JobState
+from weft.scheduling.core.state.job import JobState, weave_id
 from weft.server.nodes.gangs import parts_of
-from weft.server.weaves.messages import weave_id
 
 PATIENCE_S = 4000.0
 """The time after the last fault within which all jobs must have ended. Jobs lose their work when Muri moves them."""

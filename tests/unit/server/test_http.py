@@ -19,8 +19,7 @@ from weft.scheduling.core.state.teams import Teams
 from weft.server.http.app import Web
 from weft.server.http.prometheus import Metrics
 from weft.server.process.cpu_shares import CpuShares
-from weft.server.weaves.monitor import StageUse, WovenRun
-from weft.views.build.measured import GpuUsage, NodeConnection
+from weft.views.build.measured import GpuUsage, NodeConnection, StageUse, WovenRun
 
 Answer = tuple[int, dict[str, str], str]
 

@@ -45,7 +45,7 @@ from weft.server.pools.keeper import PoolKeeper
 from weft.server.pools.provider import AllocationSpec, AllocationStatus, ProviderError, Site
 from weft.server.pools.views import explain_pools
 from weft.server.process.clock import Clock
-from weft.server.services.autoscaling import NO_LOAD
+from weft.views.build.measured import NO_LOAD
 from weft.views.build.services import service_view
 
 POOL = Pool("p", "slurm", 2, 4, 3600.0, idle_s=30.0)

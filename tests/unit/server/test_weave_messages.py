@@ -8,9 +8,10 @@ from support.agent_messages import Room, hello, spec
 from support.builders import profile
 from weft.access.wire.messages import AgentMessage, Heartbeat, RunNews, StartRun, Weave
 from weft.model import Event, Job, Start, Started, Submitted, Wake
+from weft.scheduling.core.state.job import weave_id
 from weft.scheduling.weaving.pace import Pace
 from weft.server.nodes.outbox import Send
-from weft.server.weaves.messages import MAX_LIMIT_S, MIN_LIMIT_S, limit_s, weave_id
+from weft.server.weaves.messages import MAX_LIMIT_S, MIN_LIMIT_S, limit_s
 
 ALIKE = profile(2.0, 1.0, 0.2), profile(0.2, 1.0, 2.0)
 

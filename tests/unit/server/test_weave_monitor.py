@@ -23,9 +23,8 @@ from weft.model import (
 )
 from weft.model.profiles import key_of
 from weft.scheduling.core.reasons import why_not_woven
-from weft.scheduling.core.state.job import JobState
+from weft.scheduling.core.state.job import JobState, weave_id
 from weft.scheduling.weaving.pace import Pace
-from weft.server.weaves.messages import weave_id
 from weft.server.weaves.monitor import HANG_WINDOW_S, PROFILE_PERIOD_S, SILENT_S, WeaveMonitor
 from weft.views.build.weaves import weave_of_job, weave_views
 

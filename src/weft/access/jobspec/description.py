@@ -9,6 +9,7 @@ from weft.access.jobspec.fields import FIELDS, Field
 from weft.inputs import dependencies
 from weft.model import Job, NodeId, Slots, Task, Where
 from weft.model.node import CONTAINERS
+from weft.views.build.jobs_and_nodes import jobs_per_gpu, share_of
 
 Number = Callable[[NodeId, int], int]
 """Returns the number of a GPU that users know, given its node and its place among the node's GPUs."""
@@ -46,20 +47,6 @@ def _node(where: Where) -> str:
 def _is_implied(job: Job, key: str, value: str) -> bool:
     """Return whether a label follows from another field: the name of the node, or the image."""
     return key == "node" or ((key, value) == CONTAINERS and job.task is not None and bool(job.task.image))
-
-
-def jobs_per_gpu(job: Job) -> int | None:
-    """Return K of a job that shares GPUs with K-1 others in equal parts; None: it has whole GPUs, or another share."""
-    share = job.share
-    if not 0 < share.request < 1 or share.limit != share.request or share.request != 1 / round(1 / share.request):
-        return None
-    return round(1 / share.request)
-
-
-def share_of(job: Job) -> str | None:
-    """Return a share that `max_jobs_per_gpu` does not express."""
-    whole = job.share.request == job.share.limit == 1
-    return None if whole or jobs_per_gpu(job) else f"{job.share.request:g}/{job.share.limit:g}"
 
 
 def _seconds(value: float | None) -> str | None:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict
 
 from weft.access.auth.identity import Caller
+from weft.access.jobspec.description import describe
 from weft.access.wire.convert import variables
 from weft.access.wire.messages import ChangeRequest
 from weft.errors import InputError
@@ -62,7 +63,8 @@ def dump(controller: Controller, options: Mapping[str, str]) -> DumpView:
     state, first, reasons = scheduler.state, first_in_line(scheduler), WaitReasons(scheduler, now)
     jobs = [job for job in state.jobs.values() if "all" in options or job.ended_at is None]
     rows = (
-        job_detail(job, now, brief_reason(reasons, job, first), controller.progress_of(job), numbers) for job in jobs
+        job_detail(job, now, brief_reason(reasons, job, first), controller.progress_of(job), numbers, describe)
+        for job in jobs
     )
     return DumpView(
         now=iso(now),

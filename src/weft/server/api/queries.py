@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final, TypedDict
 
 from weft.access.auth.identity import Caller
+from weft.access.jobspec.description import describe
 from weft.access.wire.messages import QueryRequest
 from weft.errors import UnknownName
 from weft.model import JobId, NodeId
@@ -236,7 +237,7 @@ class Queries:
 
     def _detail(self, job: JobState, first: JobId | None) -> JobDetailView:
         reason = brief_reason(self._reasons, job, first)
-        found = job_detail(job, self._now, reason, self._controller.progress_of(job), self._numbers)
+        found = job_detail(job, self._now, reason, self._controller.progress_of(job), self._numbers, describe)
         strays = self._misplaced(job.id) if job.active else ()
         reported = found.progress.checkpoint if found.progress is not None else None
         return replace_fields(

@@ -60,7 +60,7 @@ class AgentInventory:
             member.id: NodeConnection(
                 state="connected" if member.connected else "silent",
                 beat_s=round(now - member.heard_at, 3),
-                status=member.status,
+                load=round(member.status.load, 2),
                 address=member.spec.address,
                 port=member.spec.port,
                 version=member.version,

@@ -9,9 +9,9 @@ from weft.node.agent.launch import weave_spec
 from weft.node.agent.runtime import NodeRuntime
 from weft.node.engine.background import TaskSet
 from weft.node.engine.weave_spec import WeaveSpec
-from weft.scheduling.core.state.job import JobState
+from weft.scheduling.core.state.job import JobState, weave_id
 from weft.server.backends.base import Host
-from weft.server.weaves.messages import weave_id, weave_message
+from weft.server.weaves.messages import weave_message
 
 PERIOD_S: Final = 5.0
 """The seconds between two readings of the counters."""

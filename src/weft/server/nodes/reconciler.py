@@ -10,7 +10,7 @@ from weft.access.wire.messages import Confirm, RunNews, SchedulerMessage
 from weft.access.wire.runs import ASKED, FENCED, NODE_STOPPED, TORN
 from weft.model import Cordoned, JobId, NodeId, Seconds, Started
 from weft.model.status import ACTIVE, Reason
-from weft.scheduling.core.state.job import JobState
+from weft.scheduling.core.state.job import JobState, weave_id
 from weft.scheduling.core.state.state import State
 from weft.server.nodes.gangs import Gang, Gangs
 from weft.server.nodes.health import UNHEALTHY, NodeHealth, may_cordon
@@ -19,7 +19,7 @@ from weft.server.nodes.registered_node import RegisteredNode
 from weft.server.nodes.run_messages import start_run, stop_run
 from weft.server.pause_reasons import DISK_FLOOR, FILE_LIMIT, RECOVERING
 from weft.server.services.replicas import replica_events
-from weft.server.weaves.messages import DEFAULT_ORDER, reweave_run, weave_id, weave_message
+from weft.server.weaves.messages import DEFAULT_ORDER, reweave_run, weave_message
 from weft.server.weaves.monitor import WeaveMonitor
 
 FULL_NODE: Final = {

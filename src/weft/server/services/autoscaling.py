@@ -14,6 +14,7 @@ from weft.scheduling.plugins import registry
 from weft.scheduling.scaling.capacity import LearnedCapacity
 from weft.scheduling.scaling.port import Autoscaler, Load, ScaleBounds, ScaleState, decide
 from weft.server.services.error_gate import Answers, judge
+from weft.views.build.measured import NO_LOAD, MeasuredLoad
 
 ROUTER_TIMEOUT_S: Final = 5.0
 """A router that reports nothing for this long does not count any more."""
@@ -31,18 +32,6 @@ class Resize(NamedTuple):
     replicas: int
     why: str
     inputs: tuple[tuple[str, float], ...]
-
-
-class Figures(NamedTuple):
-    """The load of a service in the last second, for `weft services` and metrics."""
-
-    arrivals: float = 0.0
-    in_flight: float = 0.0
-    queued: int = 0
-    capacity: float = 0.0
-
-
-NO_LOAD: Final = Figures()
 
 
 @dataclass
@@ -75,7 +64,7 @@ class _Scaling:
     routers: dict[str, _Counters] = field(default_factory=dict)
     arrivals: int = 0
     decided_at: Seconds | None = None
-    figures: Figures = NO_LOAD
+    figures: MeasuredLoad = NO_LOAD
     answers: dict[int, Answers] = field(default_factory=dict)
     """The answers of the last versions that had some."""
     busy_at: Seconds = -inf
@@ -104,7 +93,7 @@ class Autoscaling:
     def __init__(self) -> None:
         self._services: dict[str, _Scaling] = {}
 
-    def figures(self, service: str) -> Figures:
+    def figures(self, service: str) -> MeasuredLoad:
         found = self._services.get(service)
         return NO_LOAD if found is None else found.figures
 
@@ -182,7 +171,7 @@ class Autoscaling:
         found.state, wish = decide(found.scaler, found.state, load, bounds)
         found.decided_at = now
         found.arrivals = 0
-        found.figures = Figures(load.arrivals, load.in_flight, queued, capacity)
+        found.figures = MeasuredLoad(load.arrivals, load.in_flight, queued, capacity)
         inputs = (("arrivals", load.arrivals), ("queued", float(queued)), ("capacity", capacity))
         return Resize(service.name, wish.replicas, wish.why, inputs)
 

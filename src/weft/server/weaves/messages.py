@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from weft.access.wire.messages import ReweaveRun, SchedulerMessage, Weave
-from weft.scheduling.core.state.job import JobState
+from weft.scheduling.core.state.job import JobState, weave_id
 from weft.scheduling.core.state.state import State
 
 DEFAULT_ORDER: Final = "fair"
@@ -14,11 +14,6 @@ MAX_LIMIT_S: Final = 20.0
 """Three such waits fit into a minute: after three a member that hangs is unwoven."""
 LIMIT_PER_STAGE: Final = 10.0
 """A member may hold a stage for this many times the longest stage in the profiles of its weave."""
-
-
-def weave_id(job: JobState) -> str:
-    """Return the id of the weave of a job's present run; empty: it is not woven."""
-    return f"{job.weave[0]}-{round(job.woven_at * 1e6)}" if len(job.weave) > 1 else ""
 
 
 def weave_message(job: JobState, state: State, order: str) -> Weave:

@@ -5,21 +5,19 @@ Pure: reports and the time go in, events come out. Agents report the counters wi
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, field
 from typing import Final
 
 from weft.access.wire.messages import StageCounters
 from weft.model import Event, JobId, Profile, Progressed, Seconds, Unwoven
 from weft.model.profiles import key_of
-from weft.scheduling.core.state.job import JobState
+from weft.scheduling.core.state.job import JobState, weave_id
 from weft.scheduling.core.state.state import State
 from weft.scheduling.weaving.pace import Pace
 from weft.scheduling.weaving.rates import Rates
-from weft.server.weaves.messages import weave_id
 from weft.server.weaves.profiles import differs, profiled
 from weft.server.weaves.rates import expected_rate
+from weft.views.build.measured import StageUse, WovenRun
 
 SILENT_S: Final = 60.0
 """A woven run that takes no token for this long is unwoven."""
@@ -39,55 +37,6 @@ MIN_PROFILE_GRANTS: Final = 20
 GPU: Final = "gpu"
 NET: Final = "net"
 DATA: Final = "data"
-
-
-@dataclass(frozen=True, slots=True)
-class StageUse:
-    """The turns of a run in one stage since it joined its weave."""
-
-    served_s: float = 0.0
-    waited_s: float = 0.0
-    grants: int = 0
-    passed_over: int = 0
-
-    @property
-    def mean_s(self) -> float | None:
-        """The mean time of the stage; None: it was never entered."""
-        return self.served_s / self.grants if self.grants else None
-
-    @property
-    def mean_wait_s(self) -> float | None:
-        return self.waited_s / self.grants if self.grants else None
-
-
-@dataclass(slots=True)
-class WovenRun:
-    """A run in its present weave, as it last reported."""
-
-    run: int
-    weave_id: str
-    since: Seconds
-    """The time of the first report of this weave."""
-    stages: Mapping[str, StageUse] = field(default_factory=dict)
-    rate: float | None = None
-    """Iterations per second against the profile's, over the last seconds; None: not known yet."""
-    served_at: Seconds = 0.0
-    """The time of the last report with a new token."""
-    profiled_at: Seconds = 0.0
-    rated_at: Seconds = 0.0
-    recorded_rate: float | None = None
-    measured: Profile | None = None
-    """The stage times that were last recorded."""
-    iterations: deque[tuple[Seconds, int]] = field(default_factory=deque)
-    passes: deque[tuple[Seconds, int]] = field(default_factory=deque)
-
-    @property
-    def grants(self) -> int:
-        return sum(stage.grants for stage in self.stages.values())
-
-    @property
-    def passed_over(self) -> int:
-        return sum(stage.passed_over for stage in self.stages.values())
 
 
 class WeaveMonitor:

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
+from weft.access.jobspec.description import describe
 from weft.errors import NotFound, Refused, WeftError
 from weft.model import Event, JobId, NodeId, Seconds
 from weft.scheduling.core.explain import explain
@@ -14,8 +15,6 @@ from weft.scheduling.core.reasons import WaitReasons
 from weft.scheduling.core.scheduler import Scheduler
 from weft.scheduling.core.state.job import JobState
 from weft.scheduling.plugins.errors import attribute_errors
-from weft.server.services.autoscaling import NO_LOAD
-from weft.server.weaves.monitor import WeaveMonitor
 from weft.sim.simulation import Setting, advance, prepare
 from weft.tui.sources.base import Link, Outcome, Receive
 from weft.views.answers.base import replace_fields
@@ -28,7 +27,7 @@ from weft.views.build.change_tracker import ChangeTracker
 from weft.views.build.changed_rows import ChangeBuilder, Readings
 from weft.views.build.gpu_numbers import GpuNumbers
 from weft.views.build.jobs_and_nodes import brief_reason, first_in_line, job_detail
-from weft.views.build.measured import NodeConnection
+from weft.views.build.measured import NO_LOAD, NodeConnection, WovenRun
 from weft.views.build.run_history import RunHistory
 from weft.views.build.services import service_view
 from weft.views.build.weaves import weave_views
@@ -49,7 +48,6 @@ class SimulatedSources:
     def __init__(self, scheduler: Scheduler, policy: str) -> None:
         self.scheduler, self.policy, self.numbers = scheduler, policy, GpuNumbers()
         self.at: Seconds = 0.0
-        self.weave_monitor = WeaveMonitor()
         self._work: dict[JobId, float] = {}
 
     def now(self) -> Seconds:
@@ -77,9 +75,12 @@ class SimulatedSources:
         names = sorted(self.scheduler.state.services.by_name)
         return [service_view(self.scheduler, name, self.at, NO_LOAD, "", lambda slots: slots) for name in names]
 
+    def of(self, _job: JobState) -> WovenRun | None:
+        """Return None: simulated runs report no turns."""
+
     def weaves(self) -> Sequence[WeaveView]:
         state = self.scheduler.state
-        return weave_views(state, self.weave_monitor, getattr(self.scheduler.policy, "order", ""), lambda slots: slots)
+        return weave_views(state, self, getattr(self.scheduler.policy, "order", ""), lambda slots: slots)
 
 
 class SimulationSource:
@@ -183,7 +184,7 @@ class SimulationSource:
             known, sources = self._job(job), self._sources
             reasons, first = WaitReasons(sources.scheduler, sources.at), first_in_line(sources.scheduler)
             reason = brief_reason(reasons, known, first)
-            found = job_detail(known, sources.at, reason, sources.progress(known), sources.numbers)
+            found = job_detail(known, sources.at, reason, sources.progress(known), sources.numbers, describe)
             return replace_fields(found, runs=self._runs.of(job, sources.numbers))
 
     def explain(self, job: str, *, forecast: bool = False) -> ExplainView:  # noqa: ARG002

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Final
+from collections.abc import Callable, Mapping
+from typing import Any, Final
 
 from weft.inputs import dependencies
-from weft.access.jobspec.description import describe, jobs_per_gpu, share_of
 from weft.views.answers.base import build_view
 from weft.views.answers.jobs import JobDetailView, JobFields, JobView, ProgressView
 from weft.views.answers.nodes import BlockView, GpuView, NodeView
 from weft.views.build.timestamps import iso
-from weft.model import WHOLE, JobId, Seconds, Task
+from weft.model import WHOLE, Job, JobId, NodeId, Seconds, Task
 from weft.model.pool import is_of_pool
 from weft.model.slots import Renumber, format_slots, nodes_of
 from weft.model.status import ENDED, Reason
@@ -22,7 +21,7 @@ from weft.scheduling.core.state.job import JobState
 from weft.scheduling.core.state.state import State
 from weft.views.build.gpu_numbers import GpuNumbers
 from weft.views.build.measured import GpuUsage, NodeConnection
-from weft.server.weaves.messages import weave_id
+from weft.scheduling.core.state.job import weave_id
 
 CODES: Final = {
     "blocked": "PD", "waiting": "PD", "held": "H", "starting": "R", "running": "R", "stopping": "CG", "done": "CD",
@@ -73,8 +72,9 @@ def _fields(job: JobState, now: Seconds, reason: str, progress: ProgressView | N
 
 
 def job_detail(
-    job: JobState, now: Seconds, reason: str, progress: ProgressView | None, numbers: GpuNumbers
-) -> JobDetailView:
+    job: JobState, now: Seconds, reason: str, progress: ProgressView | None, numbers: GpuNumbers,
+    describe: Callable[[Job, Callable[[NodeId, int], int]], dict[str, Any]],
+) -> JobDetailView:  # fmt: skip
     """Return everything about a job except its environment, which may hold secrets."""
     task = job.job.task or Task()
     return JobDetailView(
@@ -184,7 +184,7 @@ def node_views(state: State, known: Mapping[str, NodeConnection]) -> list[NodeVi
             ram_used_mb=host.ram_used, labels=dict(host.node.labels),
             closed=[why for node, why in state.closed if node == host.node.id],
             state=connection.state, beat_s=connection.beat_s,
-            load=round(connection.status.load, 2) if connection.status else None, address=connection.address,
+            load=connection.load, address=connection.address,
             port=connection.port, version=connection.version, lost_in_s=connection.lost_in_s,
             unhealthy=getattr(state.closed.get((host.node.id, Reason.NODE_UNHEALTHY)), "detail", None),
         )
@@ -212,3 +212,17 @@ def brief_reason(reasons: WaitReasons, job: JobState, first: JobId | None) -> st
     if job.status == "waiting":
         return reasons.code(job, first=job.id == first)
     return job.why
+
+
+def jobs_per_gpu(job: Job) -> int | None:
+    """Return K of a job that shares GPUs with K-1 others in equal parts; None: it has whole GPUs, or another share."""
+    share = job.share
+    if not 0 < share.request < 1 or share.limit != share.request or share.request != 1 / round(1 / share.request):
+        return None
+    return round(1 / share.request)
+
+
+def share_of(job: Job) -> str | None:
+    """Return a share that `max_jobs_per_gpu` does not express."""
+    whole = job.share.request == job.share.limit == 1
+    return None if whole or jobs_per_gpu(job) else f"{job.share.request:g}/{job.share.limit:g}"

@@ -14,13 +14,13 @@ from weft.scheduling.core.explain_services import explain_service
 from weft.scheduling.core.scheduler import Scheduler
 from weft.scheduling.core.state.job import JobState
 from weft.scheduling.core.state.services import ServiceState
-from weft.server.services.autoscaling import Figures
+from weft.views.build.measured import MeasuredLoad
 
 MAX_SUMMARY_CHARS: Final = 300
 
 
 def service_view(
-    scheduler: Scheduler, name: str, now: Seconds, load: Figures, url: str, renumber: Renumber,
+    scheduler: Scheduler, name: str, now: Seconds, load: MeasuredLoad, url: str, renumber: Renumber,
     explain_pools: Callable[[JobState], list[str]] = lambda _replica: [], *, watched: bool = False,
     history: bool = False,
 ) -> ServiceView:  # fmt: skip

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Protocol
 
 from weft.views.answers.jobs import StageView, WeaveOfJobView
 from weft.views.build.timestamps import iso
@@ -10,8 +11,13 @@ from weft.views.answers.weaves import WeaveMemberView, WeaveView
 from weft.model.slots import Renumber, format_slots
 from weft.scheduling.core.state.job import JobState
 from weft.scheduling.core.state.state import State
-from weft.server.weaves.messages import weave_id
-from weft.server.weaves.monitor import WeaveMonitor, WovenRun
+from weft.scheduling.core.state.job import weave_id
+from weft.views.build.measured import WovenRun
+
+
+class WeaveCounters(Protocol):
+    def of(self, job: JobState, /) -> WovenRun | None:
+        """Return what is known of the present run of a job in its present weave."""
 
 
 def members_by_weave(state: State) -> dict[str, list[JobState]]:
@@ -29,22 +35,22 @@ def members_by_weave(state: State) -> dict[str, list[JobState]]:
     return several
 
 
-def weave_views(state: State, monitor: WeaveMonitor, order: str, renumber: Renumber) -> list[WeaveView]:
+def weave_views(state: State, counters: WeaveCounters, order: str, renumber: Renumber) -> list[WeaveView]:
     return [
         WeaveView(
             weave=woven, gpus=format_slots(renumber(members[0].slots)), order=order, since=iso(members[0].woven_at),
-            members=[_member(job, monitor.of(job)) for job in members],
+            members=[_member(job, counters.of(job)) for job in members],
         )
         for woven, members in members_by_weave(state).items()
     ]  # fmt: skip
 
 
-def weave_of_job(job: JobState, state: State, monitor: WeaveMonitor) -> WeaveOfJobView | None:
+def weave_of_job(job: JobState, state: State, counters: WeaveCounters) -> WeaveOfJobView | None:
     """Return the weave of a job's present run; None: it is not woven."""
     woven = weave_id(job) if job.active else ""
     if not woven:
         return None
-    known = monitor.of(job)
+    known = counters.of(job)
     return WeaveOfJobView(woven, state.partners(job), known.rate if known else None, list(stage_views(known)))
 
 

@@ -176,3 +176,8 @@ class JobState:
         if self.rate:
             return max(self.remaining_s - self.rate * (now - self.rate_since), 0.0)
         return self.remaining_s
+
+
+def weave_id(job: JobState) -> str:
+    """Return the id of the weave of a job's present run; empty: it is not woven."""
+    return f"{job.weave[0]}-{round(job.woven_at * 1e6)}" if len(job.weave) > 1 else ""
