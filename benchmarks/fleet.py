@@ -19,7 +19,6 @@ import grpc.aio
 
 from weft.access.endpoints import credentials
 from weft.access.endpoints.addresses import Address
-from weft.access.wire.convert import node_spec
 from weft.model import Gpu, JobId, Node
 from weft.node.agent.connection import SchedulerChannel
 from weft.node.agent.runtime import NodeSetup
@@ -30,6 +29,7 @@ from weft.node.engine.events import Report, RunExited, RunStarted
 from weft.node.engine.gpu.discovery import Machine
 from weft.node.engine.gpu.nvml import Device
 from weft.node.engine.launch_spec import LaunchSpec
+from weft.node.engine.messages import node_spec
 from weft.node.engine.shim.process_id import Identity
 from weft.node.engine.weave_spec import WeaveSpec
 

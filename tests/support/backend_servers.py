@@ -18,7 +18,6 @@ from support.process_engine import until
 from weft.access.auth.identity import owner, set_caller
 from weft.access.endpoints.paths import Paths
 from weft.access.server.settings import Settings
-from weft.access.wire.convert import node_spec
 from weft.model import Cancelled, Event, Exited, Job, JobId, Submitted, Task
 from weft.node.agent.connection import SchedulerChannel
 from weft.node.agent.node import describe_machine
@@ -26,6 +25,7 @@ from weft.node.agent.state_dir import AgentDir
 from weft.node.agent.worker import Worker, create_worker
 from weft.node.engine.gpu.discovery import Machine, discover
 from weft.node.engine.gpu.nvml import NoDriver, Nvml, open_nvml
+from weft.node.engine.messages import node_spec
 from weft.scheduling.core.state.job import JobState
 from weft.server.api.blobs import Blobs
 from weft.server.backends.agents import agent_backend

@@ -16,7 +16,6 @@ import grpc
 import grpc.aio
 
 from support.process_engine import until
-from weft.access.wire.convert import node_spec
 from weft.access.wire.messages import (
     AgentMessage,
     BlobName,
@@ -40,6 +39,7 @@ from weft.node.agent.worker import Worker, create_worker
 from weft.node.agent.worker_event import WorkerEvent
 from weft.node.engine.gpu.discovery import DeclaredGpus, discover
 from weft.node.engine.gpu.nvml import NoDriver, Nvml
+from weft.node.engine.messages import node_spec
 from weft.server.rpc.handlers import handler
 
 PATH = Variable(name="PATH", value=os.environ.get("PATH", "/usr/bin:/bin"))

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from typing import TYPE_CHECKING
 
 from weft.access.endpoints.addresses import Address
-from weft.errors import InputError
+from weft.errors import WeftError
 
 if TYPE_CHECKING:
     from weft.inputs.yaml import YamlMapping
@@ -38,17 +40,14 @@ def build_image(text: str, file: str, scheduler: Address | None, *, dry_run: boo
 
 
 def _build(keys: YamlMapping, folder: str, runtime: str, *, dry_run: bool) -> str:
-    from weft.node.engine.container.detection import host_environment
-    from weft.node.engine.container.images import build_once, find_containerfile, tag_of
-
     context = os.path.join(folder, keys.text("context", "."))
+    words = [sys.executable, "-m", "weft", "image", "build", context, "--runtime", runtime]
+    if file := keys.text("file", ""):
+        words += ["--file", file]
     listed = keys.get("args")
-    args = (
-        [] if listed is None else [f"{name}={value.text()}" for name, value in listed.mapping("args").entries.items()]
-    )
-    containerfile = find_containerfile(context, keys.text("file", ""))
-    if dry_run:
-        return tag_of(context, containerfile, args)[0]
-    if runtime == "apptainer":
-        raise InputError("apptainer does not build images from a Containerfile", hint="use podman or docker")
-    return build_once(context, containerfile, args, runtime=runtime, env=host_environment(os.environ)).tag
+    for name, value in {} if listed is None else listed.mapping("args").entries.items():
+        words += ["--build-arg", f"{name}={value.text()}"]
+    done = subprocess.run([*words, *["--dry-run"] * dry_run], stdout=subprocess.PIPE, text=True, check=False)
+    if done.returncode:
+        raise WeftError("the image of the service was not built\n  the lines above say why")
+    return done.stdout.strip()

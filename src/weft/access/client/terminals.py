@@ -2,37 +2,18 @@
 
 from __future__ import annotations
 
-import os
 import socket
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Any, Final
 
-from weft.access.endpoints.paths import Paths
 from weft.access.wire import messages as m
 from weft.errors import WeftError
-from weft.node.engine.shim import terminal as run_terminal
-from weft.node.engine.shim.run_files import run_dir
 
 CHUNK_BYTES: Final = 1 << 15
 Converse = Callable[[Iterator[m.TerminalPart]], Iterator[m.TerminalPart]]
 """Makes a call in which both sides send a stream."""
-
-
-def connect_here(paths: Paths, job: str, run: int) -> socket.socket:
-    """Connect to the terminal of a run on this machine. Raise OSError if it does not listen."""
-    sock = socket.socket(socket.AF_UNIX)
-    try:
-        directory = os.open(run_dir(str(paths.jobs), job, run), os.O_PATH | os.O_DIRECTORY)
-        try:
-            sock.connect(f"/proc/self/fd/{directory}/{run_terminal.SOCKET}")
-        finally:
-            os.close(directory)
-    except OSError:
-        sock.close()
-        raise
-    return sock
 
 
 class Tunnel:

@@ -17,6 +17,7 @@ _PLACEHOLDER: Final = re.compile(r"\{params\.([^{}]*)\}")
 _OF_SWEEP: Final = re.compile(r"\{\{|\}\}|\{(?:params\.)?([^{}]*)\}")
 """A brace that is written twice has no name."""
 _SHELLS: Final = frozenset({"sh", "bash", "dash", "zsh", "ksh", "mksh", "ash", "busybox", "fish", "csh", "tcsh"})
+_NOT_ALLOWED_IN_NAME: Final = re.compile(r"[^A-Z0-9_]")
 _SCRIPT_FLAG: Final = re.compile(r"-[A-Za-z]*c")
 
 
@@ -96,6 +97,11 @@ def _quote_after(text: str, quote: str) -> str:
     return quote
 
 
+def param_variable(name: str) -> str:
+    """Return the variable of a parameter: `WEFT_PARAM_LEARNING_RATE` for `learning-rate`."""
+    return f"WEFT_PARAM_{_NOT_ALLOWED_IN_NAME.sub('_', name.upper())}"
+
+
 def _check_known(name: str, params: Mapping[str, str]) -> str:
     if name not in params:
         raise UnknownName("param", name[:80], params or ["(there are none)"])
@@ -103,8 +109,6 @@ def _check_known(name: str, params: Mapping[str, str]) -> str:
 
 
 def _variable(name: str, params: Mapping[str, str]) -> str:
-    from weft.node.engine.environment import param_variable
-
     variable = param_variable(name)
     others = [other for other in params if other != name and param_variable(other) == variable]
     if others:

@@ -8,11 +8,10 @@ from __future__ import annotations
 import os
 import re
 import shlex
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from weft.access.jobspec.readers import Given
-from weft.access.wire.messages import JobSpec
 from weft.errors import InputError
 from weft.inputs.quantities import parse_megabytes, parse_whole_or_none
 
@@ -66,14 +65,11 @@ def read_script(command: Sequence[str]) -> Script | None:
     return script
 
 
-def unmet_needs(script: Script, spec: JobSpec) -> Iterator[str]:
-    """Yield what the script names of Slurm and its job does not have, each with the first line."""
-    from weft.node.engine.slurm_variables import ALL, variable_names
+def unmet_needs(script: Script, has: Collection[str], could_have: Collection[str]) -> Iterator[str]:
+    """Yield what the script names of Slurm and its job does not have, each with the first line.
 
-    known = {"cpus": spec.cpus or int(spec.HasField("gpus") and not spec.gpus)}
-    if spec.array:
-        known |= dict.fromkeys(("array_index", "array_size", "array_first", "array_last"), 1)
-    has, could_have = variable_names(spec.compat, **known), variable_names(ALL, **known)
+    `has` are Slurm's variables of the job, `could_have` those with `--compat slurm`.
+    """
     seen = {*has, *re.findall(r"(SLURM_\w+)=", script.text)}
     for number, line in enumerate(script.text.splitlines(), start=1):
         for match in re.finditer(OF_SLURM, re.sub(COMMENT, "", line)):

@@ -6,13 +6,13 @@ import platform
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from weft.access.endpoints.addresses import Address, is_this_machine
 from weft.access.server.settings import Settings
 from weft.errors import InputError
-from weft.server.process.log_file import Format
 
+LogFormat = Literal["text", "json"]
 WILDCARDS: Final = ("0.0.0.0", "::", "")
 LEADER_LEASE_S: Final = 10.0
 """Seconds without a renewal after which another of several servers may take over."""
@@ -41,7 +41,7 @@ class Plan:
     """Empty: a journal in the folder."""
     metrics_port: int | None = None
     metrics_host: str = "127.0.0.1"
-    log_format: Format = "text"
+    log_format: LogFormat = "text"
     log_to_stderr: bool = False
     router: Address | None = None
     """Where the router of services listens; port 0: 8080 or a free one. None: no router is started."""

@@ -7,12 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from google.protobuf.message import Message
 
-from weft.access.wire.messages import GpuSpec, NodeSpec, RunEnd, RunNews, StageProfile, Variable
+from weft.access.wire.messages import NodeSpec, StageProfile, Variable
 
 if TYPE_CHECKING:
     from weft.model import Node, Profile
-    from weft.node.engine.events import RunExited
-    from weft.node.engine.gpu.discovery import Machine
 
 Pairs = tuple[tuple[str, str], ...]
 
@@ -75,57 +73,6 @@ def stage_profile(profile: Profile) -> StageProfile:
     return StageProfile(
         model=profile.model, iteration_s=profile.iteration_s, data_s=profile.data_s, gpu_s=profile.gpu_s,
         network_s=profile.network_s, start_s=profile.start_s, memory_mb=profile.memory_mb,
-    )  # fmt: skip
-
-
-def run_end(report: RunExited) -> RunEnd:
-    return RunEnd(
-        code=report.code,
-        signal=report.signal,
-        why=report.why,
-        detail=report.detail,
-        done=report.done,
-        started_at=report.started_at,
-        ran_s=report.ran_s,
-        cpu_s=report.cpu_s,
-        max_rss_mb=report.max_rss_mb,
-    )
-
-
-def run_exited(news: RunNews, at: float) -> RunExited:
-    """Return the exit of a run as an agent reported it at this time."""
-    from weft.node.engine.events import RunExited  # clients convert no exits
-
-    end = news.end
-    return RunExited(
-        at,
-        news.job,
-        news.run,
-        code=get(end, "code"),
-        signal=get(end, "signal"),
-        why=end.why,
-        detail=end.detail,
-        done=end.done,
-        started_at=end.started_at,
-        ran_s=end.ran_s,
-        cpu_s=end.cpu_s,
-        max_rss_mb=end.max_rss_mb,
-    )
-
-
-def node_spec(machine: Machine, address: str, port: int, labels: Pairs = ()) -> NodeSpec:
-    """Return a machine as its agent registers it.
-
-    Other nodes reach it at `address`. Its gangs meet at a port from `port` on; 0: any port.
-    """
-    node = machine.node
-    gpus = [
-        GpuSpec(index=device.index, uuid=device.uuid, model=gpu.model, memory_mb=gpu.memory_mb)
-        for gpu, device in zip(node.gpus, machine.devices, strict=True)
-    ]
-    return NodeSpec(
-        id=node.id, gpus=gpus, cpus=node.cpus, ram_mb=node.ram_mb, switch=node.switch, address=address, port=port,
-        labels=variables(labels),
     )  # fmt: skip
 
 

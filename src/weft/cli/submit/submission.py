@@ -163,7 +163,10 @@ def _spec_of_flags(args: argparse.Namespace, flags: Mapping[str, Given]) -> JobS
         if script is not None:
             spec.name = spec.name or default_name([script.path])
             if not args.quiet:
-                for note in islice(unmet_needs(script, spec), MAX_NAMES):
+                from weft.node.engine.slurm_variables import ALL, names_for
+
+                has, could_have = names_for(spec, spec.compat), names_for(spec, ALL)
+                for note in islice(unmet_needs(script, has, could_have), MAX_NAMES):
                     render.print_message(note)
         add_command(spec, here=scheduler_address(args.scheduler) is None)
         return spec

@@ -13,11 +13,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from typing import TYPE_CHECKING, Any, Final
 
-from weft.access.client.terminals import Tunnel, connect_here
+from weft.access.client.terminals import Tunnel
 from weft.access.endpoints.paths import Paths
 from weft.access.wire.messages import TerminalPart
 from weft.errors import InputError, NotFound, WeftError
 from weft.node.engine.shim import terminal as run_terminal
+from weft.node.engine.shim.run_files import run_dir
 
 if TYPE_CHECKING:
     from weft.access.client import Client
@@ -78,7 +79,7 @@ def _connect(client: Client, paths: Paths, job: str, run: int) -> socket.socket 
     until = time.monotonic() + CONNECT_TIMEOUT_S
     while time.monotonic() < until:
         with suppress(OSError):
-            return connect_here(paths, job, run)
+            return _connect_here(paths, job, run)
         (only,) = client.jobs([job]).jobs
         if only.ended or only.run != run:
             return None
@@ -86,6 +87,21 @@ def _connect(client: Client, paths: Paths, job: str, run: int) -> socket.socket 
     raise WeftError(
         f"the terminal of job {job} does not answer\n  weft logs {job} may say why; weft cancel {job} ends it"
     )
+
+
+def _connect_here(paths: Paths, job: str, run: int) -> socket.socket:
+    """Connect to the terminal of a run on this machine. Raise OSError if it does not listen."""
+    sock = socket.socket(socket.AF_UNIX)
+    try:
+        directory = os.open(run_dir(str(paths.jobs), job, run), os.O_PATH | os.O_DIRECTORY)
+        try:
+            sock.connect(f"/proc/self/fd/{directory}/{run_terminal.SOCKET}")
+        finally:
+            os.close(directory)
+    except OSError:
+        sock.close()
+        raise
+    return sock
 
 
 def relay(sock: socket.socket, *, is_terminal: bool = True) -> None:

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field, replace
 from math import inf
 from typing import Final
 
-from weft.access.wire.convert import run_end
 from weft.access.wire.messages import (
     AgentMessage,
     Confirm,
@@ -52,6 +51,7 @@ from weft.node.agent.actions import (
 )
 from weft.node.engine.events import Report, RunExited
 from weft.node.engine.launch_spec import is_valid_job_id
+from weft.node.engine.messages import run_end
 
 REPLY_TIMEOUT_S: Final = 10.0
 """Timeout for the answer to Hello, and the minimum for answers to heartbeats. Then the agent reconnects."""

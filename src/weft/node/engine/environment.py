@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
+from weft.access.jobspec.placeholders import param_variable
 from weft.model import NodeId
 from weft.node.engine import weaves
 from weft.node.engine.launch_spec import AUTO_STAGES, LaunchSpec
@@ -20,7 +20,6 @@ from weft.train import hooks
 LOOPBACK: Final = "127.0.0.1"
 HOOKS_PATH: Final = str(Path(hooks.__file__).with_name("site"))
 """The folder with the `sitecustomize` module that installs the hooks of `weft.train`."""
-_NOT_ALLOWED_IN_NAME: Final = re.compile(r"[^A-Z0-9_]")
 
 
 def gang_or_alone(spec: LaunchSpec, node: NodeId, port: int = 0) -> Gang:
@@ -113,11 +112,6 @@ def visible_devices(spec: LaunchSpec) -> dict[str, str]:
         # HIP numbers the devices that ROCR leaves visible
         "HIP_VISIBLE_DEVICES": _comma_list(range(len(spec.gpus))),
     }
-
-
-def param_variable(name: str) -> str:
-    """Return the variable of a parameter: `WEFT_PARAM_LEARNING_RATE` for `learning-rate`."""
-    return f"WEFT_PARAM_{_NOT_ALLOWED_IN_NAME.sub('_', name.upper())}"
 
 
 def _comma_list(values: Iterable[object]) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from weft.access.wire.messages import JobSpec
 from weft.node.engine.launch_spec import LaunchSpec
 from weft.node.engine.rendezvous import Gang, GangMember
 
@@ -19,6 +20,14 @@ def variable_names(compat: str, **known: int) -> frozenset[str]:
     """Return the names of the variables of a job with this `compat`; `known` are fields of its launch spec."""
     spec = LaunchSpec("1", 1, (), compat=compat, **known)  # type: ignore[arg-type]
     return frozenset(slurm_variables(spec, Gang((GangMember("", "", 0),))))
+
+
+def names_for(spec: JobSpec, compat: str) -> frozenset[str]:
+    """Return the names of the variables that this job would get with this `compat`."""
+    known = {"cpus": spec.cpus or int(spec.HasField("gpus") and not spec.gpus)}
+    if spec.array:
+        known |= dict.fromkeys(("array_index", "array_size", "array_first", "array_last"), 1)
+    return variable_names(compat, **known)
 
 
 def slurm_variables(spec: LaunchSpec, gang: Gang) -> dict[str, str]:

@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+from weft.access.jobspec.placeholders import param_variable
 from weft.errors import InputError
 from weft.model import Job, Task
-from weft.node.engine.environment import param_variable
 
 MAX_WORD_BYTES: Final = 128 << 10
 """The kernel's MAX_ARG_STRLEN: the limit for one argument or variable, with the NUL at its end."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
-from weft.access.wire.convert import run_exited
 from weft.access.wire.messages import Confirm, RunNews, SchedulerMessage
 from weft.access.wire.runs import ASKED, FENCED, NODE_STOPPED, TORN
 from weft.model import Cordoned, JobId, NodeId, Seconds, Started
 from weft.model.status import ACTIVE, Reason
+from weft.node.engine.messages import run_exited
 from weft.scheduling.core.state.job import JobState, weave_id
 from weft.scheduling.core.state.state import State
 from weft.server.nodes.gangs import Gang, Gangs

@@ -8,9 +8,10 @@ import logging.handlers
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final
 
-Format = Literal["text", "json"]
+from weft.access.server.plan import LogFormat
+
 MAX_LOG_BYTES: Final = 1 << 20
 TEXT_FORMAT: Final = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 
@@ -30,7 +31,7 @@ class JsonLines(logging.Formatter):
         return json.dumps(body)
 
 
-def log_to(path: Path, log_format: Format, *, stderr: bool) -> None:
+def log_to(path: Path, log_format: LogFormat, *, stderr: bool) -> None:
     """Send all log lines to a rotating file, and with `stderr` also there."""
     handlers: list[logging.Handler] = [
         logging.handlers.RotatingFileHandler(path, maxBytes=MAX_LOG_BYTES, backupCount=1)

@@ -6,9 +6,8 @@ import subprocess
 
 import pytest
 
-from weft.access.jobspec.placeholders import fill_in
+from weft.access.jobspec.placeholders import fill_in, param_variable
 from weft.errors import InputError
-from weft.node.engine.environment import param_variable
 
 HOSTILE = [
     "plain",

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from weft.access.wire.convert import node_of, node_spec
+from weft.access.wire.convert import node_of
 from weft.model import Gpu, Node
 from weft.node.engine.gpu.discovery import Machine
 from weft.node.engine.gpu.nvml import Device
+from weft.node.engine.messages import node_spec
 
 
 def a_machine() -> Machine:

@@ -6,7 +6,8 @@ import sys
 
 import pytest
 
-from weft.node.engine.environment import param_variable, run_environment
+from weft.access.jobspec.placeholders import param_variable
+from weft.node.engine.environment import run_environment
 from weft.node.engine.launch_spec import LaunchSpec
 
 
