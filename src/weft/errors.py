@@ -19,7 +19,7 @@ WeftError                 the base class
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Final
+from typing import Final, NamedTuple
 
 MAX_LISTED: Final = 40
 """Known names beyond which an error suggests only the nearest."""
@@ -146,3 +146,33 @@ def _similarity(name: str, known: str) -> float:
 
     name = name[:MAX_NAME_CHARS].lower()  # the cost grows with the square of the length
     return difflib.SequenceMatcher(None, name, known[:MAX_NAME_CHARS].lower()).ratio()
+
+
+EXIT_CODES: Final[dict[type[WeftError], int]] = {
+    InputError: 2,
+    NotFound: 3,
+    Unreachable: 4,
+    NotPermitted: 5,
+    Refused: 6,
+}
+
+
+class Report(NamedTuple):
+    """An error as commands print it."""
+
+    code: str
+    """The name of the error's class: unknown-name for UnknownName."""
+    message: str
+    hint: str
+    exit_code: int
+
+
+def report_of(error: WeftError) -> Report:
+    kind = next(each for each in type(error).__mro__ if each.__module__ == __name__)
+    exit_code = next((EXIT_CODES[each] for each in kind.__mro__ if each in EXIT_CODES), 1)
+    name = kind.__name__.removesuffix("Error")
+    code = "".join(f"-{letter.lower()}" if letter.isupper() else letter for letter in name).lstrip("-")
+    if isinstance(error, InputError):
+        return Report(code, f"{error.where}: {error.text}" if error.where else error.text, error.hint, exit_code)
+    message, _, hint = str(error).partition("\n")
+    return Report(code, message, hint.strip(), exit_code)

@@ -24,12 +24,11 @@ from support.secured_cluster import free_port
 from weft.access.endpoints.addresses import Address
 from weft.access.endpoints.credentials import Credentials
 from weft.access.endpoints.credentials import open_channel as channel_to
-from weft.access.server.settings import changed, save
+from weft.access.server.settings import changed, save, saved_settings
 from weft.access.wire.service import SERVICES
 from weft.access.wire.service import call as method
 from weft.history.journal.sqlite import SqliteJournal
 from weft.model import Fact
-from weft.server.cluster_main import saved_settings
 
 OVER = ("done", "failed", "cancelled")
 PLAIN = ("--policy", "fifo", "--min-run", "0")

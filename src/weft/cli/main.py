@@ -19,14 +19,13 @@ from typing import Any, Final, NamedTuple, NoReturn
 from weft.cli import sigterm
 from weft.cli.help_format import HelpFormatter
 from weft.cli.text import escape_lines
-from weft.errors import SUGGESTED, InputError, NotFound, NotPermitted, Refused, UnknownName, Unreachable, WeftError
+from weft.errors import SUGGESTED, InputError, UnknownName, WeftError, report_of
 
 INTERRUPTED: Final = 130
 BROKEN_PIPE: Final = 141
 TERMINATED: Final = 143
 GC_THRESHOLD: Final = 50_000
 """Containers that are made between two collections. A command that calls a scheduler makes 20,000 and no garbage."""
-EXIT_CODES: Final[dict[type[WeftError], int]] = {NotFound: 3, Unreachable: 4, NotPermitted: 5, Refused: 6}
 
 
 class Command(NamedTuple):
@@ -159,12 +158,8 @@ def _main(words: list[str]) -> int:
             os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno()
         )  # otherwise the interpreter complains when it exits
         return BROKEN_PIPE
-    except InputError as error:
-        message = f"{error.where}: {error.text}" if error.where else error.text
-        return _report_error(words, _error_code(error), message, error.hint, 2)
     except WeftError as error:
-        message, _, hint = str(error).partition("\n")
-        return _report_error(words, _error_code(error), message, hint.strip(), EXIT_CODES.get(_kind(error), 1))
+        return _report_error(words, *report_of(error))
     except OSError as error:
         reason = error.strerror or str(error)
         return _report_error(words, "system", f"{error.filename}: {reason}" if error.filename else reason, "", 1)
@@ -260,17 +255,6 @@ def _help() -> str:
             "Try: weft run -- echo hello, or weft compare demo",
         ]
     )
-
-
-def _kind(error: WeftError) -> type[WeftError]:
-    """Return the documented class of an error: the nearest one in `weft.errors`."""
-    return next(kind for kind in type(error).__mro__ if kind.__module__ == WeftError.__module__)
-
-
-def _error_code(error: WeftError) -> str:
-    """Return the code of an error class: unknown-name for UnknownName."""
-    name = _kind(error).__name__.removesuffix("Error")
-    return "".join(f"-{letter.lower()}" if letter.isupper() else letter for letter in name).lstrip("-")
 
 
 def _report_error(words: list[str], code: str, message: str, hint: str, exit_code: int) -> int:

@@ -19,8 +19,8 @@ from weft.access.auth.tokens import DATABASE_FILE
 from weft.access.endpoints.addresses import Address, is_loopback
 from weft.access.endpoints.blob_folder import PRUNE_S
 from weft.access.endpoints.paths import Paths
-from weft.access.server.plan import LEADER_LEASE_S, WILDCARDS, Plan, ServerStatus, own_address
-from weft.access.server.settings import Settings, load, save
+from weft.access.server.plan import WILDCARDS, Plan, ServerStatus, own_address
+from weft.access.server.settings import save, saved_settings
 from weft.errors import InputError, JournalDamaged
 from weft.history.journal import is_postgres, store_at
 from weft.history.journal.marker import Marker, remedy
@@ -46,17 +46,10 @@ if TYPE_CHECKING:
     from weft.server.http.app import Web
     from weft.server.leadership.turns import Turn
 
-DEFAULT_POLICY: Final = "balanced"
 GRACE_S: Final = 1.0
 CLUSTER_CHARS: Final = 12
 """Characters of the journal's name in the names of allocations."""
 log = logging.getLogger("weft.server")
-__all__ = ["LEADER_LEASE_S", "Plan", "ServerStatus", "run", "saved_settings"]
-
-
-def saved_settings(folder: Path) -> Settings:
-    """Return the settings of the last server in this folder, or the defaults."""
-    return load(folder) if (folder / "settings.json").exists() else Settings(policy=DEFAULT_POLICY, idle_s=0.0)
 
 
 def run(plan: Plan) -> None:

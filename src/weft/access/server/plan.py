@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import platform
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -60,6 +61,24 @@ class Plan:
     """Called with what was restored, before the server listens."""
     on_ready: Callable[[ServerStatus], None] = field(default=lambda _: None)
     """Called when the server listens."""
+
+    def to_json(self) -> str:
+        """Return the plan as an argument of `python -m weft.server`."""
+        kept = {each.name: getattr(self, each.name) for each in fields(self) if not each.name.startswith("on_")}
+        return json.dumps(kept | {"folder": str(self.folder), "settings": asdict(self.settings),
+                                  "page": None if self.page is None else asdict(self.page)})  # fmt: skip
+
+    @classmethod
+    def from_json(cls, text: str) -> Plan:
+        kept: dict[str, Any] = json.loads(text)
+        router, page = kept["router"], kept["page"]
+        return cls(**kept | {
+            "folder": Path(kept["folder"]),
+            "settings": Settings(**kept["settings"]),
+            "router": None if router is None else Address(*router[:2]),
+            "page": None if page is None else PageAt(**page | {"names": tuple(page["names"])}),
+            "peers": tuple(Address(*each[:2]) for each in kept["peers"]),
+        })  # fmt: skip
 
 
 @dataclass(frozen=True)

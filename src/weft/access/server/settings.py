@@ -15,6 +15,7 @@ HINT: Final = "run weft up again to rewrite it, or remove it"
 FOREIGN_CHOICES: Final = ("avoid", "share", "ignore")
 MAX_NUMBER: Final = 1e12
 DEFAULT_POLICY: Final = "priority:preempts=on"
+CLUSTER_POLICY: Final = "balanced"
 
 
 @dataclass(frozen=True)
@@ -100,3 +101,8 @@ def save(state: Path, settings: Settings) -> Path:
 def changed(settings: Settings, **given: Any) -> Settings:
     """Return the settings with the given values; None keeps the old value."""
     return replace(settings, **{key: value for key, value in given.items() if value is not None})
+
+
+def saved_settings(folder: Path) -> Settings:
+    """Return the settings of the last cluster server in this folder, or the defaults."""
+    return load(folder) if (folder / FILE).exists() else Settings(policy=CLUSTER_POLICY, idle_s=0.0)

@@ -7,20 +7,17 @@ from __future__ import annotations
 import argparse
 import os
 import signal
+import subprocess
 import sys
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from weft.cli import connection, flags, render, sigterm
-from weft.cli.text import plural
+from weft.cli import flags
 from weft.errors import InputError
 
 if TYPE_CHECKING:
     from weft.access.endpoints.addresses import Address
     from weft.access.server.plan import PageAt
-    from weft.access.server.settings import Settings
-    from weft.server.cluster_main import Plan, ServerStatus
 
 EXAMPLE: Final = """examples:
   weft server
@@ -130,14 +127,9 @@ def _add_pages_and_log(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    if sys.argv[1:2] == ["server"]:  # this process is the server's own
-        from weft.server.process import allocator
-
-        allocator.use_c_library()
-    connection.load_grpc()
     from weft.access.endpoints.paths import server_folder
-    from weft.access.server.settings import changed
-    from weft.server import cluster_main
+    from weft.access.server.plan import LEADER_LEASE_S, Plan, own_address
+    from weft.access.server.settings import changed, saved_settings
 
     if args.port > 65535 or (args.metrics_port or 0) > 65535:
         raise InputError("ports go from 1 to 65535", hint="for example 50051")
@@ -147,16 +139,28 @@ def run(args: argparse.Namespace) -> int:
     if not args.port:
         args.port = _free_port()
     folder = server_folder(args.port)
-    settings = changed(cluster_main.saved_settings(folder), **_flags(args))
-    plan = cluster_main.Plan(
+    settings = changed(saved_settings(folder), **_flags(args))
+    plan = Plan(
         folder, args.host, args.port, settings, _journal_url(args.db), args.metrics_port,
         args.metrics_host or "127.0.0.1", args.log_format, args.log_stderr, _router(args),
-        _flags(args), _peers(args), cluster_main.LEADER_LEASE_S if args.leader_lease is None else args.leader_lease,
+        _flags(args), _peers(args), LEADER_LEASE_S if args.leader_lease is None else args.leader_lease,
         os.path.abspath(args.blobs) if args.blobs else "",
-        page, args.restore, render.print_message, lambda opened: _on_open(plan, opened),
+        page, args.restore,
     )  # fmt: skip
-    cluster_main.run(plan)
-    return 0
+    own_address(plan, plan.port)  # refuses peers that do not name this server
+    return _become_server(plan.to_json())
+
+
+def _become_server(plan: str) -> int:
+    """Go on as the server, with glibc's allocator unless another is chosen: Python reads the choice only once."""
+    command, env = [sys.executable, "-m", "weft.server", plan], dict(os.environ)
+    if "CS_GNU_LIBC_VERSION" in os.confstr_names and not env.get("PYTHONMALLOC"):
+        env["PYTHONMALLOC"] = "malloc"
+    if sys.argv[1:2] == ["server"]:  # the process is ours
+        sys.stdout.flush()
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        os.execve(sys.executable, command, env)
+    return subprocess.call(command, env=env)
 
 
 def _router(args: argparse.Namespace) -> Address | None:
@@ -224,60 +228,3 @@ def _given(args: argparse.Namespace) -> dict[str, object]:
         "max_gpus_per_user": args.max_gpus_per_user,
         "max_queued_per_user": args.max_queued_per_user, "max_cpu_per_user": args.max_cpu_per_user,
     }  # fmt: skip
-
-
-def _on_open(plan: Plan, opened: ServerStatus) -> None:
-    if sigterm.was_received():
-        signal.raise_signal(signal.SIGTERM)  # the handler of the server is in place now
-    _print_next_steps(plan, opened)
-
-
-def _print_next_steps(plan: Plan, opened: ServerStatus) -> None:
-    """Print where the server listens and keeps its files; on a terminal, also the next steps."""
-    with suppress(OSError):  # the reader of a pipe has ended; the server has not
-        for name, value in _lines(plan, opened):
-            print(f"  {name:<9}{value}")
-        if sys.stdout.isatty():
-            print("Ctrl-C ends it; jobs continue, and the next server finds them.")
-        sys.stdout.flush()
-
-
-def _lines(plan: Plan, opened: ServerStatus) -> list[tuple[str, str]]:
-    from weft.access.endpoints.addresses import Address, is_loopback
-    from weft.history.journal.postgres.session import public_url
-
-    if opened.leader:
-        return [("standby", f"{Address(plan.host, opened.port)}; the leader is {opened.leader}"), _log_line(plan)]
-    local = is_loopback(plan.host)
-    name = "localhost" if local else "HOST"
-    where = ",".join(map(str, plan.peers)) or f"{name}:{opened.port}"
-    found = [
-        ("listens", f"{Address(plan.host, opened.port)}, {'this machine only' if local else 'over TLS'}"),
-        ("policy", _policy(plan.settings)),
-        ("state", public_url(opened.journal_url)),
-        _log_line(plan),
-    ]
-    if opened.nodes or opened.jobs:
-        found.append(("found", f"{plural(opened.nodes, 'worker')}, {plural(opened.jobs, 'unfinished job')}"))
-    if opened.metrics_port is not None:
-        at = Address(plan.metrics_host, opened.metrics_port)
-        found.append(("metrics", f"{'http' if is_loopback(at.host) else 'https'}://{at}/metrics"))
-    if plan.page is not None and opened.page_port is not None:
-        at = Address(plan.page.host, opened.page_port)
-        found.append(("web", f"{'http' if is_loopback(at.host) else 'https'}://{at}, log in with a token"))
-    if not local:
-        found.append(("invite", f"weft auth token --role worker; then on the worker: weft auth join {where} TOKEN"))
-    return [
-        *found,
-        ("workers", f"weft worker --scheduler {where}"),
-        ("jobs", f"weft submit --scheduler {where} -- CMD"),
-    ]
-
-
-def _log_line(plan: Plan) -> tuple[str, str]:
-    return ("log", str(plan.folder / "server.log"))
-
-
-def _policy(settings: Settings) -> str:
-    rounds = f", in rounds of {settings.interval_s:g} s" if settings.interval_s else ""
-    return settings.policy + rounds

@@ -8,9 +8,6 @@ from __future__ import annotations
 
 import ctypes
 import os
-import signal
-import sys
-from contextlib import suppress
 from typing import Final
 
 VARIABLE: Final = "PYTHONMALLOC"
@@ -20,17 +17,10 @@ M_MXFAST: Final = 1
 _libc: Final = ctypes.CDLL(None)  # its functions release the interpreter's lock
 
 
-def use_c_library() -> None:
-    """Start the program of this process again with the C library's allocator, unless one is chosen: Python reads its
-    choice only once. Processes that this one starts do not inherit it."""
-    if not hasattr(_libc, "malloc_trim"):
-        return
-    if not os.environ.pop(VARIABLE, ""):
-        before = signal.signal(signal.SIGTERM, signal.SIG_DFL)  # one that came first must not get lost
-        with suppress(OSError):
-            os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], {**os.environ, VARIABLE: "malloc"})
-        signal.signal(signal.SIGTERM, before)
-    _libc.mallopt(M_MXFAST, 0)
+def tune() -> None:
+    """Set up the allocator of this process. Processes that it starts do not inherit the choice."""
+    if os.environ.pop(VARIABLE, "") == "malloc" and hasattr(_libc, "malloc_trim"):
+        _libc.mallopt(M_MXFAST, 0)
 
 
 _FIELDS: Final = (
