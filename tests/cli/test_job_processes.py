@@ -19,8 +19,9 @@ from support.weft_cli import Weft
 
 WEFT = [sys.executable, "-m", "weft"]
 PATIENCE_S = 30
-HEAVY = ("numpy", "rich", "yaml", "rustworkx", "matplotlib", "multiprocessing", "sqlite3", "weft.sim", "weft.scheduling.core",
-         "weft.history.journal", "weft.lab.report", "weft.scheduling.plugins.registry", "weft.model.job", "weft.model.events")  # fmt: skip
+HEAVY = ("numpy", "rich", "yaml", "rustworkx", "matplotlib", "multiprocessing", "sqlite3", "weft.sim",
+         "weft.scheduling.core", "weft.history.journal", "weft.lab.report", "weft.scheduling.plugins.registry",
+         "weft.model.job", "weft.model.events")  # fmt: skip
 WIRE = ("grpc", "google.protobuf", "weft.access.client", "asyncio")
 SLOW = ("grpc", "asyncio", "ssl", "logging", "hashlib", "tempfile", "subprocess", "difflib", "importlib.metadata",
         "google.protobuf.internal.python_message", "weft.model.facts", "weft.node.engine", "weft.server", "dataclasses",

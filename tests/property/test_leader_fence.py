@@ -1,6 +1,6 @@
 """The lease and its fence: servers that take, append, renew and pause at random never undo one another.
 
-The SQL runs on a real PostgreSQL with a clock that only the test moves; the rules of `weft.history.journal.leadership` say what
+The SQL runs on a real PostgreSQL with a clock that only the test moves; `weft.history.journal.leadership` says what
 each statement must do.
 """
 

@@ -20,7 +20,7 @@ from weft.access.endpoints.paths import Paths
 from weft.access.server.settings import Settings
 from weft.model import Cancelled, Event, Exited, Job, JobId, Submitted, Task
 from weft.node.agent.connection import SchedulerChannel
-from weft.node.agent.node import describe_machine
+from weft.node.agent.node_status import describe_machine
 from weft.node.agent.state_dir import AgentDir
 from weft.node.agent.worker import Worker, create_worker
 from weft.node.engine.gpu.discovery import Machine, discover

@@ -33,7 +33,7 @@ from weft.access.wire.messages import (
 from weft.access.wire.protocol import PROTOCOL
 from weft.access.wire.service import OPTIONS
 from weft.node.agent.connection import SchedulerChannel
-from weft.node.agent.node import describe_machine
+from weft.node.agent.node_status import describe_machine
 from weft.node.agent.state_dir import AgentDir
 from weft.node.agent.worker import Worker, create_worker
 from weft.node.agent.worker_event import WorkerEvent

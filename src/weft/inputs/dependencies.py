@@ -5,10 +5,7 @@ In a message, each is one text: the reference, with its condition unless that is
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
-
-if TYPE_CHECKING:
-    from weft.model import Job
+from typing import Final
 
 AFTER_OK: Final = "afterok"
 CONDITIONS: Final = {AFTER_OK: "after", "afterany": "after_any", "afternotok": "after_failed"}
@@ -25,8 +22,3 @@ def split(text: str) -> tuple[str, str]:
 
 def join(condition: str, ref: str) -> str:
     return ref if condition == AFTER_OK else f"{condition}:{ref}"
-
-
-def write(job: Job) -> list[str]:
-    """Return the dependencies of a job as a submitter would write them."""
-    return [join(word, ref) for word, attribute in CONDITIONS.items() for ref in getattr(job, attribute)]

@@ -1,7 +1,7 @@
 """Jobs, services, nodes, events and decisions, as immutable values.
 
 `job` defines jobs, `service` services, `node` machines, `events` the scheduler's inputs, `decisions` its outputs,
-`service_facts` both for services, `pool` and `pool_facts` pools of nodes, `team` and `team_facts` teams, and `facts`
+`service_facts` both for services, `pool` and `pool_facts` pools of nodes, `team` teams, and `facts`
 everything that a journal may hold. Times are in seconds. The backend sets `at`; the core reads no clock.
 
 `from weft.model import NAME` imports only the modules needed for that name: creating the classes of all facts takes
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from weft.model.share import *  # noqa: F403
     from weft.model.snapshots import *  # noqa: F403
     from weft.model.team import *  # noqa: F403
-    from weft.model.team_facts import *  # noqa: F403
     from weft.model.use import *  # noqa: F403
 else:  # hidden from the type checker, which would accept every name
     from importlib import import_module
@@ -43,7 +42,6 @@ else:  # hidden from the type checker, which would accept every name
         "pool",
         "pool_facts",
         "team",
-        "team_facts",
         "use",
         "events",
         "decisions",

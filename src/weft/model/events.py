@@ -11,7 +11,7 @@ from weft.model.node import Node
 from weft.model.plain_init import plain_init
 from weft.model.pool_facts import PoolEvent
 from weft.model.service_facts import ServiceEvent
-from weft.model.team_facts import TeamEvent
+from weft.model.team import TeamEvent
 from weft.model.use import Use
 
 Outcome = Literal["done", "failed", "stopped", "lost", "requeued"]

@@ -1,8 +1,10 @@
-"""Teams: people who own a part of the GPUs."""
+"""Teams, people who own a part of the GPUs; and the events about them."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+
+from weft.model.ids import Seconds
 
 
 def departments(name: str) -> list[str]:
@@ -24,3 +26,22 @@ class Team:
     """Its part of the GPUs that teams borrow, next to the weights of others."""
     members: tuple[str, ...] = ()
     """Users whose jobs belong to the team unless they name another."""
+
+
+@dataclass(frozen=True, slots=True)
+class TeamSet:
+    """A user added a team, or changed one."""
+
+    at: Seconds
+    team: Team
+
+
+@dataclass(frozen=True, slots=True)
+class TeamRemoved:
+    """A user removed a team. Its jobs count for its department, or for no team."""
+
+    at: Seconds
+    team: str
+
+
+TeamEvent = TeamSet | TeamRemoved

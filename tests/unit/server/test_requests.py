@@ -255,7 +255,8 @@ def test_a_policy_is_changed_while_other_calls_are_answered(tmp_path: Path, poli
 def test_a_policy_that_fails_changes_nothing(tmp_path: Path) -> None:
     wrong = tmp_path / "wrong.py"
     wrong.write_text(
-        "from dataclasses import dataclass\nfrom weft.scheduling.core.ports import Policy\n\n\n@dataclass(frozen=True)\n"
+        "from dataclasses import dataclass\nfrom weft.scheduling.core.ports import Policy\n\n\n"
+        "@dataclass(frozen=True)\n"
         "class Wrong(Policy):\n    def key(self, job, now):\n        raise ValueError('no key')\n"
     )
 

@@ -6,10 +6,9 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from weft.access.jobspec.fields import FIELDS, Field
-from weft.inputs import dependencies
 from weft.model import Job, NodeId, Slots, Task, Where
 from weft.model.node import CONTAINERS
-from weft.views.build.jobs_and_nodes import jobs_per_gpu, share_of
+from weft.views.build.jobs_and_nodes import dependencies_of, jobs_per_gpu, share_of
 
 Number = Callable[[NodeId, int], int]
 """Returns the number of a GPU that users know, given its node and its place among the node's GPUs."""
@@ -90,7 +89,7 @@ SPECIAL: Final[Mapping[str, Callable[[Job, Number], Any]]] = {
     "deadline": lambda job, _: _time(job.deadline_at),
     "duration": lambda job, _: _duration(job),
     "array": lambda job, _: _array(job),
-    "after": lambda job, _: dependencies.write(job),
+    "after": lambda job, _: dependencies_of(job),
     "max_jobs_per_gpu": lambda job, _: jobs_per_gpu(job),
     "share": lambda job, _: share_of(job),
     "gpu_ids": lambda job, number: _numbers(job.where.pinned, number),

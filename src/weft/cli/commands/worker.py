@@ -129,7 +129,7 @@ def _work(args: argparse.Namespace, notify: Callable[[AgentDir, WorkerEvent], No
     from weft.access.endpoints import config
     from weft.access.endpoints.addresses import Address
     from weft.model.node import CONTAINERS
-    from weft.node.agent.node import describe_machine
+    from weft.node.agent.node_status import describe_machine
     from weft.node.agent.worker import LEAVE_GRACE_S, create_worker
     from weft.node.engine.messages import node_spec
 

@@ -11,7 +11,9 @@ from typing import Any, Final
 
 from weft.access.wire.messages import GpuBlock, GpuMemory, GpuReading, GpuShare, NodeStatus
 from weft.model import Blocked, Measured, Unblocked
+from weft.node.agent.runtime import with_gpus_in_use
 from weft.node.agent.state_dir import AgentDir
+from weft.node.engine.gpu.discovery import Machine
 from weft.node.engine.gpu.poller import FactsAt
 from weft.node.engine.gpu.sharing import SharedRun
 
@@ -79,3 +81,8 @@ def ram_used_mb() -> int:
         return (found["MemTotal"] - found["MemAvailable"]) >> 10
     except (OSError, ValueError, KeyError, IndexError):
         return 0
+
+
+def describe_machine(machine: Machine, folder: AgentDir) -> Machine:
+    """Return the machine with its previous GPUs, if they have changed while runs use them."""
+    return with_gpus_in_use(machine, folder.state, in_use=bool(folder.unfinished(folder.unconfirmed())))

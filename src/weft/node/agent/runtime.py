@@ -1,6 +1,6 @@
 """The runtime of one node: its process engine, GPU poller and progress socket.
 
-The agent of a cluster (`weft.node.agent.worker`) and the backend of this machine (`weft.server.backends.local`) both use it.
+The agent of a cluster (`weft.node.agent.worker`) and the backend of this machine (`weft.server.backends.local`) use it.
 It knows neither messages nor a scheduler.
 """
 
@@ -83,7 +83,7 @@ class NodeSetup:
     ledger: GpuLedger | None = None
     """The locks of GPUs that the schedulers of several users share; None: they share none."""
     sharing: str = "prio"
-    """The rule by which training gives way on shared GPUs, one of `weft.train.device_page.layout.RULES`, perhaps with +idle."""
+    """The rule by which training gives way on shared GPUs, one of `device_page.layout.RULES`, perhaps with +idle."""
     engine: Callable[[Callable[[Report], None]], Engine] | None = None
     min_uid: int | None = None
     """Runs use the accounts of their users, if their numbers are at least this; None: that of the worker."""

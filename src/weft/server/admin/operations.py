@@ -18,7 +18,7 @@ from weft.history.journal import store_at
 from weft.history.journal.marker import backup_time
 from weft.model import AdminAction, Cancelled, Event, GroupLimited, Paused, Resumed, Undeployed, Wake
 from weft.model.status import Reason
-from weft.model.team_facts import TeamEvent
+from weft.model.team import TeamEvent
 from weft.server.admin import drain, pools, reconfigure, teams
 from weft.server.admin.profiles import store_profile
 from weft.server.backends.base import Kill

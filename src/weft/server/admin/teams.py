@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from weft.access.teams.description import changed_team, check_guarantees, check_team_name
 from weft.errors import InputError, Refused, UnknownName
 from weft.model import Seconds, Team, TeamRemoved, TeamSet
-from weft.model.team_facts import TeamEvent
+from weft.model.team import TeamEvent
 from weft.scheduling.core.state.state import State
 from weft.scheduling.core.state.teams import Teams
 from weft.scheduling.core.teams.standing import Standing, standing_of

@@ -43,8 +43,8 @@ class Sender:
     async def _ask(self, line: bytes) -> Result:
         if self._process is None:
             self._process = await asyncio.create_subprocess_exec(
-                sys.executable, "-m", "weft.access.notify", stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
-                start_new_session=True, cwd="/",
+                sys.executable, "-m", "weft.access.notify",
+                stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, start_new_session=True, cwd="/",
             )  # fmt: skip
             with suppress(OSError):
                 os.setpriority(os.PRIO_PROCESS, self._process.pid, NICENESS)

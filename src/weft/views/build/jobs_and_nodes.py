@@ -93,7 +93,7 @@ def job_detail(
         preemptions=job.preemptions,
         requeues=job.requeues,
         time_limit_s=task.time_limit_s,
-        after=dependencies.write(job.job),
+        after=dependencies_of(job.job),
         array_index=task.array_index,
         gpu_seconds=round(job.attained(now) * job.gpus, 3),
         last_exit_code=job.code,
@@ -226,3 +226,8 @@ def share_of(job: Job) -> str | None:
     """Return a share that `max_jobs_per_gpu` does not express."""
     whole = job.share.request == job.share.limit == 1
     return None if whole or jobs_per_gpu(job) else f"{job.share.request:g}/{job.share.limit:g}"
+
+
+def dependencies_of(job: Job) -> list[str]:
+    """Return the dependencies of a job as a submitter would write them."""
+    return [dependencies.join(word, ref) for word, attribute in dependencies.CONDITIONS.items() for ref in getattr(job, attribute)]

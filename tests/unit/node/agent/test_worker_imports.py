@@ -11,7 +11,7 @@ avoid_openssl()
 from weft.cli import connection
 connection.load_grpc()
 import asyncio, sys
-import weft.node.agent.node, weft.node.agent.worker, weft.cli.commands.worker, weft.access.wire.convert
+import weft.node.agent.node_status, weft.node.agent.worker, weft.cli.commands.worker, weft.access.wire.convert
 from weft.node.agent.state_dir import agent_dir
 print(*sys.modules)
 """

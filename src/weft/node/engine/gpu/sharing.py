@@ -1,6 +1,6 @@
 """Sharing of GPUs on this node: the device pages of its runs, and the actuators that act at the start of a process.
 
-A run that shares its GPUs gets the pages of these GPUs. What the processes of runs do with them is in `weft.train.device_page`.
+A run that shares its GPUs gets the pages of these GPUs. `weft.train.device_page` has what processes do with them.
 Where runs use the accounts of their submitters, each user has other pages: training paces next to the user's services.
 """
 
