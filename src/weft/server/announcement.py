@@ -1,4 +1,4 @@
-"""What `weft server` prints once it listens: its address, files and next steps."""
+"""The lines that `weft server` prints once it listens: its address, files and next steps."""
 
 from __future__ import annotations
 

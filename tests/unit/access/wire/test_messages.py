@@ -12,7 +12,7 @@ from google.protobuf.message import DecodeError
 from weft.access.wire import messages as m
 from weft.access.wire.service import SERVICES
 
-SOURCE = Path(m.SCHEMA).parents[2]
+SOURCE = Path(m.SCHEMA).parents[3]
 STUB = "weft/access/wire/weft_pb2.pyi"
 WITHOUT_C = """
 import sys
