@@ -28,7 +28,7 @@ INTERVALS ?= 360
 TESTBED ?= testbed-out
 
 .DEFAULT_GOAL := help
-.PHONY: help setup workloads all proto rpc run testbed test soak check bench clean server worker submit monitor master run1 run2 run3 run-slurm run-ray
+.PHONY: help setup workloads all proto rpc run testbed test soak lint check bench clean server worker submit monitor master run1 run2 run3 run-slurm run-ray
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z0-9 -]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -130,12 +130,15 @@ test: $(TEST_READY) ## run all tests; those that fail run once more, one at a ti
 soak: $(TEST_READY) ## run longer storms and more simulated clusters, up to an hour: before an issue is closed
 	@$(BIN)/python -m pytest -n 2 --dist load --timeout 3000 -o faulthandler_timeout=3300 -m soak
 
-check: setup ## check format, lint, types and imports, then run the quick tests
+lint: setup ## check format, lint, types, imports, and the rules of tests/tidy
 	@$(BIN)/ruff format --check
 	@$(BIN)/ruff check
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
-	@$(BIN)/python -m pytest tests/unit tests/contract tests/tidy -x
+	@$(BIN)/python -m pytest tests/tidy
+
+check: lint ## lint, then run the quick tests
+	@$(BIN)/python -m pytest tests/unit tests/contract -x
 
 bench: setup ## run the benchmarks, compared with peers where they can be installed
 	@$(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt -e '.[bench]' || true

@@ -13,6 +13,7 @@ WeftError                 the base class
 ├── JournalError          a journal that cannot be read or written
 │   ├── JournalDamaged    a journal that lacks facts which it had, or holds others
 │   └── Deposed           another server leads now, or may
+├── MissingPackage        a part of Weft whose extra is not installed
 └── PlanError             a policy or placement broke its contract; names it and says how
 """
 
@@ -21,6 +22,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
+EXTRAS: Final = {
+    "httptools": "router", "matplotlib": "report", "prometheus_client": "web", "starlette": "web", "textual": "top",
+    "uvicorn": "web",
+}  # fmt: skip
+"""The extra that installs each package which not every machine needs."""
 MAX_LISTED: Final = 40
 """Known names beyond which an error suggests only the nearest."""
 MAX_NAME_CHARS: Final = 80
@@ -55,6 +61,26 @@ class InputError(WeftError):
             self.what, where=self.where or where, hint=self.hint, key=self.key or key,
             index=index if self.index is None else self.index,
         )  # fmt: skip
+
+
+class MissingPackage(WeftError):
+    """A part of Weft whose extra is not installed."""
+
+    def __init__(self, package: str) -> None:
+        super().__init__(f"this needs {package}, which is not installed\n  pip install 'weft[{EXTRAS[package]}]'")
+
+
+def missing_package(error: ModuleNotFoundError) -> MissingPackage | None:
+    """Return the error to show for a package that an extra installs; None: it is a fault of Weft."""
+    package = (error.name or "").partition(".")[0]
+    return MissingPackage(package) if package in EXTRAS else None
+
+
+def require_package(package: str) -> None:
+    from importlib.util import find_spec
+
+    if find_spec(package) is None:
+        raise MissingPackage(package)
 
 
 class UnknownName(InputError):

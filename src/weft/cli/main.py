@@ -19,7 +19,7 @@ from typing import Any, Final, NamedTuple, NoReturn
 from weft.cli import sigterm
 from weft.cli.help_format import HelpFormatter
 from weft.cli.text import escape_lines
-from weft.errors import SUGGESTED, InputError, UnknownName, WeftError, report_of
+from weft.errors import SUGGESTED, InputError, UnknownName, WeftError, missing_package, report_of
 
 INTERRUPTED: Final = 130
 BROKEN_PIPE: Final = 141
@@ -160,6 +160,10 @@ def _main(words: list[str]) -> int:
         return BROKEN_PIPE
     except WeftError as error:
         return _report_error(words, *report_of(error))
+    except ModuleNotFoundError as error:
+        if (missing := missing_package(error)) is None:
+            raise
+        return _report_error(words, *report_of(missing))
     except OSError as error:
         reason = error.strerror or str(error)
         return _report_error(words, "system", f"{error.filename}: {reason}" if error.filename else reason, "", 1)

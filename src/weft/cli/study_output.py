@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from weft.cli import render
+from weft.errors import require_package
 
 if TYPE_CHECKING:
     from weft.lab.report.pictures import Picture
@@ -19,11 +20,15 @@ def add_out(parser: argparse.ArgumentParser) -> None:
 
 
 def check_out(args: argparse.Namespace) -> None:
-    """Raise InputError if the folder cannot be written. A folder that holds only a report may be replaced."""
+    """Raise before anything is computed if the report cannot be drawn or its folder not be written.
+
+    A folder that holds only a report may be replaced.
+    """
     from weft.lab.report.folder import is_report
     from weft.sim.folder import check_target
 
     if args.out is not None:
+        require_package("matplotlib")
         args.force = args.force or (bool(args.out) and is_report(Path(args.out)))
         check_target(args.out, force=args.force)
 

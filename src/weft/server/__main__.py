@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import replace
 
 from weft.access.server.plan import Plan, ServerStatus
-from weft.errors import WeftError, report_of
+from weft.errors import WeftError, missing_package, report_of
 from weft.text import escape_lines
 
 INTERRUPTED = 130
@@ -25,9 +25,11 @@ def run_cluster(plan: Plan) -> int:
     try:
         cluster_main.run(plan)
     except WeftError as error:
-        report = report_of(error)
-        _report(f"weft: error: {report.message}" + (f"\n  {report.hint}" if report.hint else ""))
-        return report.exit_code
+        return _report_error(error)
+    except ModuleNotFoundError as error:
+        if (missing := missing_package(error)) is None:
+            raise
+        return _report_error(missing)
     except KeyboardInterrupt:
         return INTERRUPTED
     return 0
@@ -43,6 +45,12 @@ def _print_status(plan: Plan, opened: ServerStatus) -> None:
         if sys.stdout.isatty():
             print("Ctrl-C ends it; jobs continue, and the next server finds them.")
         sys.stdout.flush()
+
+
+def _report_error(error: WeftError) -> int:
+    report = report_of(error)
+    _report(f"weft: error: {report.message}" + (f"\n  {report.hint}" if report.hint else ""))
+    return report.exit_code
 
 
 def _report(text: str) -> None:

@@ -157,7 +157,7 @@ async def serve(here: Paths, plan: Plan, turn: Turn | None = None) -> None:
     router = _router(plan, here, port)
     if router is not None:
         router.adopt()
-        controller.services.on_first_service = router.ensure
+        controller.services.on_first_service, controller.services.check_router = router.ensure, router.check
     log.info("serving at %s:%d with %s, pid %d", plan.host, port, settings.policy, os.getpid())
     plan.on_ready(_status(controller, gateway, port, metrics_port, page.port))
     if web:

@@ -97,7 +97,7 @@ async def _serve(here: Paths) -> bytes:
     service = Service(controller)
     router = RouterProcess(here.state, here.runtime)
     router.adopt()
-    controller.services.on_first_service = router.ensure
+    controller.services.on_first_service, controller.services.check_router = router.ensure, router.check
     server = UnixSocketServer(service.methods)
     with suppress(FileNotFoundError):
         here.socket.unlink()

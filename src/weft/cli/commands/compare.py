@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from weft.cli import flags, render, uncertainty_flags, workload_flags
+from weft.cli.study_output import check_out
 from weft.errors import InputError, UnknownName
 
 if TYPE_CHECKING:
@@ -65,8 +66,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     policies = _policies(args)
-    if args.out is not None:
-        _check_out(args)
+    check_out(args)
 
     from weft.cli.views.lab.comparison import print_tables
     from weft.cli.views.progress_bars import ProgressBars
@@ -114,14 +114,6 @@ def _policies(args: argparse.Namespace) -> list[str]:
     if args.baseline is not None and args.baseline not in policies:
         raise UnknownName("baseline", args.baseline, policies)
     return policies
-
-
-def _check_out(args: argparse.Namespace) -> None:
-    from weft.lab.report.folder import is_report
-    from weft.sim.folder import check_target
-
-    args.force = args.force or (bool(args.out) and is_report(Path(args.out)))
-    check_target(args.out, force=args.force)
 
 
 def _summary(args: argparse.Namespace, comparison: Comparison, base: Outcome | None) -> dict[str, object]:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from weft.cli import flags, render, tables, workload_flags
+from weft.cli.study_output import check_out
 from weft.cli.tables import Cell, Column
 from weft.cli.views.lab import figures
 
@@ -41,14 +42,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from weft.lab.report.folder import is_report
     from weft.lab.report.muri_pictures import relative_rows
-    from weft.sim.folder import check_target
     from weft.sim.traces.variants import find_variants
 
-    if args.out is not None:
-        args.force = args.force or (bool(args.out) and is_report(Path(args.out)))
-        check_target(args.out, force=args.force)
+    check_out(args)
     if args.paper == "dilu":
         from weft.cli.views.lab.dilu_figures import run_dilu
 

@@ -11,8 +11,6 @@ from contextlib import contextmanager
 from io import BytesIO
 from typing import TYPE_CHECKING, Any, Final
 
-from weft.errors import WeftError
-
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
@@ -66,10 +64,8 @@ _TICKS: Final = {
 @contextmanager
 def drawing_style() -> Iterator[None]:
     """Apply Weft's style to pictures that are drawn inside, whatever the user's matplotlib settings."""
-    try:
-        import matplotlib as mpl
-    except ImportError:
-        raise WeftError("a picture needs matplotlib\n  install it: pip install matplotlib") from None
+    import matplotlib as mpl
+
     with mpl.rc_context(), warnings.catch_warnings():
         mpl.rcdefaults()
         mpl.rcParams.update(_SETTINGS)

@@ -15,10 +15,12 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
 from weft.access.endpoints.addresses import Address
+from weft.errors import MissingPackage, Refused
 from weft.inputs.atomic import write_atomic
 from weft.node.engine.shim.process_id import Identity, identify, is_alive, send_signal
 
@@ -62,6 +64,12 @@ class RouterProcess:
     def holds_socket(self) -> bool:
         """Return whether connections wait while no router runs."""
         return self._socket is not None
+
+    @staticmethod
+    def check() -> None:
+        """Raise if no router can start, because its packages are not installed."""
+        if find_spec("httptools") is None:
+            raise Refused(f"a service needs a router where its scheduler runs: {MissingPackage('httptools')}")
 
     def adopt(self) -> None:
         """Take over the router of an earlier scheduler. From then on connections wait if it dies."""

@@ -33,6 +33,7 @@ def deploy(
 ) -> tuple[Sequence[Event], DeployedView]:
     """Return the event that deploys a service or changes it; none if nothing changes."""
     described = _describe(controller, request, who)
+    controller.services.check_router()
     known = controller.scheduler.state.services.by_name.get(described.name)
     if known is not None:
         _check_owner(who, known)

@@ -34,6 +34,8 @@ class LiveServices:
         self._number = 0
         self.on_first_service: Callable[[], None] = lambda: None
         """Called as soon as there is a service: a router must run."""
+        self.check_router: Callable[[], None] = lambda: None
+        """Called before a service is deployed; raises if this scheduler could not start its router."""
 
     def open(self) -> None:
         self._routers.begin(self._loop.clock.now(), had_services=bool(self._state().services.by_name))
