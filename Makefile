@@ -88,10 +88,10 @@ run: setup ## compare policies on a small cluster, then run real jobs: here, in 
 	@PATH="$(CURDIR)/$(BIN):$$PATH" sh examples/services/tour.sh
 
 run-slurm: $(TEST_READY) ## show how nodes of Slurm come and go, on a Slurm of four nodes on loopback (needs root)
-	@PYTHONPATH=tests $(BIN)/python -m support.pool_tour slurm
+	@PYTHONPATH=tests $(BIN)/python -m support.peers.pool_tour slurm
 
 run-ray: $(TEST_READY) ## show the same with Ray, in a namespace (needs root)
-	@PYTHONPATH=tests $(BIN)/python -m support.pool_tour ray
+	@PYTHONPATH=tests $(BIN)/python -m support.peers.pool_tour ray
 
 server: setup ## start the scheduler of a cluster: weft server
 	@$(WEFT) server

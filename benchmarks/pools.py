@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from benchmarks.figure import Figure
 
 if TYPE_CHECKING:
-    from support.slurm_pools import PoolSite
+    from support.peers.slurm_pools import PoolSite
 
 CANCELS = 5
 SHORT_RUNS = 200
@@ -24,7 +24,7 @@ SHORT_RUNS = 200
 def figures() -> Iterator[Figure]:
     """Measure wall time, because most of it is Slurm's: on a busy machine the figures are too high."""
     sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
-    from support.slurm_pools import pool_site
+    from support.peers.slurm_pools import pool_site
 
     with pool_site() as site:
         yield from _from_nothing(site)
@@ -34,7 +34,7 @@ def figures() -> Iterator[Figure]:
 
 
 def _from_nothing(site: PoolSite) -> Iterator[Figure]:
-    from support.local_scheduler import until
+    from support.running.local_scheduler import until
 
     weft = site.weft
     site.add("v100", "--idle", "5s", options=("-p", "gpu"))
@@ -50,7 +50,7 @@ def _from_nothing(site: PoolSite) -> Iterator[Figure]:
 
 
 def _cancels(site: PoolSite) -> Iterator[Figure]:
-    from support.local_scheduler import until
+    from support.running.local_scheduler import until
 
     weft = site.weft
     site.add("v100", "--min-nodes", "4", options=("-p", "gpu"))
@@ -78,7 +78,7 @@ def _runs_again(site: PoolSite, job: str, run: int) -> bool:
 
 
 def _crash_loop(site: PoolSite) -> Iterator[Figure]:
-    from support.local_scheduler import until
+    from support.running.local_scheduler import until
 
     site.add("broken", "--setup", "exit 3", options=("-p", "gpu"))
     began = time.time()
@@ -90,9 +90,9 @@ def _crash_loop(site: PoolSite) -> Iterator[Figure]:
 
 def _ray() -> Iterator[Figure]:
     """Measure a Ray of which only the head runs at first: a job that waits makes its autoscaler start nodes."""
-    from support.live_cluster import cluster
-    from support.local_scheduler import until
-    from support.ray_cluster import ray
+    from support.peers.ray_cluster import ray
+    from support.running.live_cluster import cluster
+    from support.running.local_scheduler import until
     from weft.model import AllocationReleased, AllocationRequested, Exited, NodeJoined, NodeLost
 
     with ray(nodes=2, gpus=2) as head, cluster(prefix=head.prefix) as weft:

@@ -12,7 +12,7 @@ from benchmarks.figure import Figure
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
-from support.postgres import Postgres, postgres
+from support.peers.postgres import Postgres, postgres
 from weft.history.journal.postgres.journal import INSERT, PostgresJournal
 from weft.history.journal.postgres.lease import LeaderLease
 from weft.history.journal.postgres.session import Session

@@ -17,8 +17,8 @@ sys.path.insert(0, str(Path(__file__).parent))
 from support.train_env import Inside, inside
 
 if TYPE_CHECKING:
-    from support.local_scheduler import Site
-    from support.postgres import Postgres
+    from support.peers.postgres import Postgres
+    from support.running.local_scheduler import Site
     from support.weft_cli import Weft
 
 # A shell that starts this in the background leaves SIGINT ignored, and every command started here would inherit that.
@@ -51,7 +51,7 @@ def job() -> Iterator[Inside]:
 @pytest.fixture(scope="session")
 def database() -> Iterator[Postgres]:
     """A real PostgreSQL, for all tests of this process. Each takes a schema for itself."""
-    from support.postgres import postgres
+    from support.peers.postgres import postgres
 
     with postgres() as made:
         yield made
@@ -62,7 +62,7 @@ def database() -> Iterator[Postgres]:
 
 @pytest.fixture(scope="module")
 def living() -> Iterator[Site]:
-    from support.local_scheduler import site
+    from support.running.local_scheduler import site
 
     gpus = {"gpus": "0,1", "models": "RTX3090,RTX3090", "memories": "24576,24576", "min_run_s": 0.0}
     with site(gpus) as made:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from support.local_scheduler import until
+from support.running.local_scheduler import until
 from support.weft_cli import Weft
 from weft.cli.main import COMMANDS, build_parser, list_flags
 from weft.views.answers.base import View

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from support.local_scheduler import until
+from support.running.local_scheduler import until
 from support.weft_cli import Weft
 
 SLEEP = ("--gpus", "0", "--", "sleep", "60")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from support.local_scheduler import is_alive, until
+from support.running.local_scheduler import is_alive, until
 from support.weft_cli import Weft
 from weft.cli.main import build_parser
 

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from support.local_scheduler import Site, site
+from support.running.local_scheduler import Site, site
 from weft.errors import Unreachable
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from support.local_scheduler import until
+from support.running.local_scheduler import until
 from support.weft_cli import Weft
 
 SLEEP = ("--", "sleep", "60")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from support.local_scheduler import site, until
+from support.running.local_scheduler import site, until
 from support.weft_cli import Weft
 
 BURN = ("sh", "-c", "i=0; while [ $i -lt 60000 ]; do i=$((i+1)); done")

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from support.cli_call import Capture, as_json, fails
-from support.local_scheduler import is_alive, until
-from support.workspaces import desk
+from support.running.local_scheduler import is_alive, until
+from support.running.workspaces import desk
 from weft.cli.main import main
 
 pytestmark = pytest.mark.usefixtures("here")

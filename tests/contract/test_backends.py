@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from support.backend_servers import GPUS, KINDS, NODE, USED_MB, BackendServer, Kind, play
-from support.process_engine import until
+from support.running.backend_servers import GPUS, KINDS, NODE, USED_MB, BackendServer, Kind, play
+from support.running.process_engine import until
 from weft.errors import JournalError, Refused
 from weft.model import Continued, Started, Suspended
 from weft.server.backends.base import Kill

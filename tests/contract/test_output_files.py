@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from support.backend_servers import KINDS, NODE, BackendServer, Kind, play
+from support.running.backend_servers import KINDS, NODE, BackendServer, Kind, play
 
 pytestmark = pytest.mark.parametrize("kind", KINDS)
 AGAIN = "[ $WEFT_RUN = 2 ] || exit 85"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from support.backend_servers import KINDS, BackendServer, Kind, play
+from support.running.backend_servers import KINDS, BackendServer, Kind, play
 from weft.access.endpoints.blob_folder import store_blob
 
 pytestmark = pytest.mark.parametrize("kind", KINDS)

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from support.postgres import Postgres
+from support.peers.postgres import Postgres
 from weft.errors import Deposed
 from weft.history.journal import open_journal
 from weft.history.journal.leadership import DRIFT, LeaderRecord, Tenure

@@ -15,7 +15,7 @@ import grpc
 from storm import probe
 from storm.book import Book
 from storm.verdict import Work
-from support.live_cluster import Cluster
+from support.running.live_cluster import Cluster
 from weft.access.wire.messages import JobSpec, QueryRequest, SubmitRequest
 from weft.model import JobId
 

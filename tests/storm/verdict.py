@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from storm.book import Book
-from support.live_cluster import Cluster
+from support.running.live_cluster import Cluster
 from support.state_checks import check, double_booked
 from weft.model import Exited, Fact, JobId, Start, Submitted
 from weft.model.slots import nodes_of

@@ -13,8 +13,8 @@ from random import Random
 
 from storm.book import Book
 from storm.proxy import Proxy
-from support.live_cluster import Cluster
-from support.local_scheduler import until
+from support.running.live_cluster import Cluster
+from support.running.local_scheduler import until
 from weft.access.endpoints.addresses import Address
 from weft.access.endpoints.credentials import Credentials, save_credentials
 

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any, NamedTuple
 
-from support.http_replica import Replica
+from support.programs.http_replica import Replica
 from weft.access.endpoints.addresses import Address
 from weft.router.app import Listener, Router
 from weft.router.settings import RouterSettings

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from support.local_scheduler import Site
+from support.running.local_scheduler import Site
 from weft.cli.main import main
 
 

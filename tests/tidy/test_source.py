@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import tomllib
+from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import cache
 from itertools import chain
@@ -25,6 +26,8 @@ POLICIES = sorted(PYPROJECT["project"]["entry-points"]["weft.policies"])
 
 FILE_LINES = 400
 FUNCTION_LINES = 60
+MAX_MODULES = 20
+"""In a folder, `policies`, `placements` and `commands` excepted."""
 POLICY_LINES = 120
 PURE = {"model", "scheduling", "views"}
 IMPURE = {"asyncio", "grpc", "logging", "os", "random", "socket", "sqlite3", "subprocess", "threading", "time"}
@@ -117,6 +120,12 @@ def test_files_and_functions_are_short() -> None:
                 yield f":{node.lineno}: {node.name} is {lines} lines long"
 
     assert not offences(check)
+
+
+def test_folders_have_few_modules() -> None:
+    modules = [path for path in [*SOURCES, *(ROOT / "tests").rglob("*.py")] if not path.name.startswith("__")]
+    counts = Counter(path.parent for path in modules if path.parent.name not in ("policies", "placements", "commands"))
+    assert {name_of(folder): count for folder, count in counts.items() if count > MAX_MODULES} == {}
 
 
 def test_a_policy_is_a_page() -> None:

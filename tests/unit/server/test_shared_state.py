@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from support.local_scheduler import until
-from support.postgres import Postgres, postgres
+from support.peers.postgres import Postgres, postgres
+from support.running.local_scheduler import until
 from weft.access.auth.certificates import init
 from weft.access.auth.shared_authority import SharedAuthority
 from weft.access.auth.token_tables import PostgresTokenTable

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from support.local_scheduler import until
+from support.running.local_scheduler import until
 from weft.train.emulated.device import Device, socket_path
 from weft.train.emulated.server import CAPACITIES, parse_amounts
 

@@ -9,7 +9,7 @@ import sys
 import time
 from pathlib import Path
 
-from support.local_scheduler import until
+from support.running.local_scheduler import until
 from weft.train.emulated import program
 
 

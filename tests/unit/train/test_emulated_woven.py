@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from support.local_scheduler import until
+from support.running.local_scheduler import until
 from weft.train.emulated import woven
 from weft.train.emulated.program import EXIT_CHECKPOINTED
 from weft.train.weave import directory

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.message_receivers import mail_server, webhook
+from support.peers.message_receivers import mail_server, webhook
 from weft.access.notify.__main__ import deliver
 from weft.access.notify.delivery import MAX_DELAY_S, http_problem, retry_delay_s
 from weft.access.notify.targets import TargetsCache

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from support.postgres import Postgres
-from support.secured_cluster import free_port
+from support.peers.postgres import Postgres
+from support.running.secured_cluster import free_port
 from weft.errors import Deposed, JournalError, NotFound
 from weft.history.journal import open_journal, store_at
 from weft.history.journal.postgres.journal import PostgresJournal

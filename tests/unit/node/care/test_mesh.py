@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from support.secured_cluster import free_port
+from support.running.secured_cluster import free_port
 from weft.node.care.mesh import cluster, link, probe
 from weft.node.care.mesh.cluster import LinkView, judge_links
 from weft.node.care.mesh.link import LinkError, Listener, Member, measure

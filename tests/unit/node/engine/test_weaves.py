@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from support.process_engine import launch
+from support.running.process_engine import launch
 from weft.errors import InputError
 from weft.node.engine import weaves
 from weft.node.engine.environment import HOOKS_PATH, run_environment

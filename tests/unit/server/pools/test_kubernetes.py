@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from support.loopback_namespace import needed
+from support.running.loopback_namespace import needed
 from weft.model import Pool
 from weft.server.pools.kubernetes import Kubernetes
 from weft.server.pools.provider import AllocationSpec, AllocationStatus, ProviderError, Site

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from support.secured_cluster import free_port
+from support.running.secured_cluster import free_port
 from weft.model import Pool
 from weft.server.pools.provider import AllocationSpec, AllocationStatus, ProviderError, Site
 from weft.server.pools.ray_jobs import RayJobs

@@ -1,0 +1,1 @@
+"""The other side: databases, schedulers, runtimes and receivers of other people, real or played."""

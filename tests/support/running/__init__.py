@@ -1,0 +1,1 @@
+"""Real servers, clusters and users on this machine."""
