@@ -2,8 +2,7 @@
 
 from dataclasses import dataclass
 
-from weft.model import Seconds
-from weft.scheduling.core.ports import JobView, Policy
+from weft.policy import JobView, Policy, Seconds
 
 
 @dataclass(frozen=True)

@@ -56,3 +56,11 @@ def test_the_wheel_has_the_examples_and_the_scripts_for_workspaces(installed: Pa
     script = tmp_path / "weft-examples/src/scripts/scheduler/setup_workspace.sh"
     _run(installed, tmp_path, "sh", str(script), "space")
     assert (tmp_path / "space" / "scheduler_config.yml").exists()
+
+
+@pytest.mark.parametrize("module", ["weft", "weft.policy", "weft.serve", "weft.sim", "weft.train"])
+def test_the_wheel_has_the_public_names(installed: Path, tmp_path: Path, module: str) -> None:
+    program = f"import {module} as it; print(all(getattr(it, name) is not None for name in it.__all__), it.__file__)"
+    answer, file = _run(installed, tmp_path, sys.executable, "-c", program).split()
+    assert answer == "True"
+    assert file.startswith(str(installed))

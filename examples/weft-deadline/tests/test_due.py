@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import pytest
-from weft.errors import InputError
-from weft.model import Gpu, Job, Node, NodeJoined, Start, Started, Stop, Submitted
-from weft.scheduling.core.resources.cluster import ClusterResources
-from weft.scheduling.core.resources.shapes import plain_shape
-from weft.scheduling.core.scheduler import Scheduler
-from weft.scheduling.placements.packed import Packed
-from weft.scheduling.plugins.registry import load_policy
-from weft.sim.simulation import Setting, simulate
-from weft.sim.traces.trace import TraceJob
+from weft import WeftError
+from weft.policy import (
+    ClusterResources,
+    Gpu,
+    Job,
+    Node,
+    NodeJoined,
+    Packed,
+    Scheduler,
+    Start,
+    Started,
+    Stop,
+    Submitted,
+    load_policy,
+    plain_shape,
+)
+from weft.sim import Setting, TraceJob, simulate
 
 from weft_deadline.apart import Apart
 from weft_deadline.due import Due
@@ -54,7 +62,7 @@ def test_slack_is_an_option() -> None:
     jobs = (0, job("slow", 100)), (90, job("soon", 40))
     assert ends("due:slack=1", *jobs) == {"slow": 100, "soon": 140}  # due at 100 and 130
     assert ends("due:slack=3", *jobs) == {"slow": 140, "soon": 130}  # due at 300 and 210
-    with pytest.raises(InputError, match="slack must be at least 1"):
+    with pytest.raises(WeftError, match="slack must be at least 1"):
         load_policy("due:slack=0.5")
 
 

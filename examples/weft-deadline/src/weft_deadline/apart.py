@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from weft.scheduling.core.ports import Placement
-from weft.scheduling.core.resources.free import Free
-from weft.scheduling.core.resources.shapes import Shape
-from weft.scheduling.placements.yarn import Yarn
+from weft.policy import Free, Placement, Shape, Yarn
 
 
 @dataclass(frozen=True)

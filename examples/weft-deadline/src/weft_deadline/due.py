@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from weft.model import Seconds
-from weft.scheduling.core.ports import JobView, Policy
+from weft.policy import JobView, Policy, Seconds
 
 
 @dataclass(frozen=True)

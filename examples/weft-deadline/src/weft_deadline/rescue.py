@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from weft.model import Seconds
-from weft.scheduling.core.ports import Ask, JobView, Replanner, View
+from weft.policy import Ask, JobView, Replanner, Seconds, View
 
 from weft_deadline.due import Due
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import os
+import sys
 import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -46,6 +47,22 @@ def submit(
     if wait:
         job.wait()
     return job
+
+
+def run(
+    command: str | Sequence[Words] | None = None, *, env_all: bool = False, scheduler: str | None = None,
+    snapshot: bool = False, **keys: Unpack[Keys],
+) -> int:  # fmt: skip
+    """Submit a job, write its output to stdout as it comes, and return its exit code. An interrupt cancels the job."""
+    job = submit(command, env_all=env_all, scheduler=scheduler, snapshot=snapshot, **keys)
+    try:
+        for text in job.logs(follow=True):
+            sys.stdout.write(text)
+            sys.stdout.flush()
+        return job.wait()
+    except KeyboardInterrupt:
+        job.cancel()
+        raise
 
 
 def submit_many(

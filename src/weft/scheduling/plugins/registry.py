@@ -121,14 +121,12 @@ def _load(kind: str, group: str, spec: str) -> object:
 
 def _check_class(kind: str, spec: str, cls: type) -> None:
     if kind == "policy" and not (isinstance(cls, type) and issubclass(cls, Policy)):
-        raise InputError(
-            f"{spec!r} is not a policy", hint="derive it from weft.scheduling.core.ports.Policy or Replanner"
-        )
+        raise InputError(f"{spec!r} is not a policy", hint="derive it from weft.policy.Policy or Replanner")
     if kind == "placement" and not (isinstance(cls, type) and issubclass(cls, Placement)):
-        hint = "derive it from weft.scheduling.core.ports.Placement and give it place(self, shape, free)"
+        hint = "derive it from weft.policy.Placement and give it place(self, shape, free)"
         raise InputError(f"{spec!r} is not a placement", hint=hint)
     if kind == "scaler" and not (isinstance(cls, type) and issubclass(cls, Autoscaler)):
-        hint = "derive it from weft.scheduling.scaling.port.Autoscaler and give it decide(self, memory, load)"
+        hint = "derive it from weft.policy.Autoscaler and give it decide(self, memory, load)"
         raise InputError(f"{spec!r} is not an autoscaler", hint=hint)
     if not is_dataclass(cls):
         raise InputError(f"{kind} {spec!r} is not a dataclass", hint="decorate it with @dataclass(frozen=True)")
