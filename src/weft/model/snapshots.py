@@ -70,6 +70,9 @@ class JobSnapshot:
     key_changed_at: Seconds = -1.0
     ended_at: Seconds | None = None
     attained_s: float = 0.0
+    """Seconds it held GPUs in runs that have ended."""
+    service_s: float = 0.0
+    """Seconds it held GPUs in all its runs, up to `rate_since`."""
     worked_s: float = 0.0
     """Solo seconds of work that the next run need not repeat, up to `rate_since`."""
     rate: float = 0.0

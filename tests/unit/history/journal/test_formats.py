@@ -153,7 +153,7 @@ ADDED: tuple[Fact, ...] = (
     Submitted(0.0, Job("4", task=Task(compat="slurm", stages="auto", cpu_limit=2, array_first=1, array_last=9))),
     Submitted(0.0, Job("6", task=Task(image="train:1", mounts=("/data:/data:ro",), runtime="podman"))),
     Submitted(0.0, Job("5", task=Task(stdin="5f0c2b", terminal="vt100", output="out-%j.log", error="err-%j.log"))),
-    JobSnapshot(7.0, Job("5"), "waiting", 1, 0.0, 0.0, 1, predicted_s=90.0, worked_s=30.0),
+    JobSnapshot(7.0, Job("5"), "waiting", 1, 0.0, 0.0, 1, predicted_s=90.0, worked_s=30.0, service_s=31.0),
     Suspended(5.0, "2", 1),
     Continued(6.0, "2", 1),
     JobSnapshot(7.0, Job("2"), "running", 1, 0.0, 0.0, 1, suspended=True),

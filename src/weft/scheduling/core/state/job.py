@@ -20,9 +20,9 @@ class JobState:
         "held", "held_why", "id", "job", "key", "key_changed_at", "leaving", "lost", "measured_mb", "moves",
         "over_group_limit", "over_quota", "place", "placed", "predicted_s", "preemptions", "rate", "rate_since",
         "ready_at", "reclaimed_at", "releasing", "remaining_s", "reported", "reports_left", "requeues", "reserved",
-        "run", "seq", "shape", "share", "slots", "started_at", "status", "stop_why", "submitted_at", "suspended",
-        "tie_breaker", "unmet_dependencies", "unreachable", "unwoven", "use", "waiting_since", "wanted_share", "weave",
-        "why", "worked_s", "woven_at",
+        "run", "seq", "service_s", "shape", "share", "slots", "started_at", "status", "stop_why", "submitted_at",
+        "suspended", "tie_breaker", "unmet_dependencies", "unreachable", "unwoven", "use", "waiting_since",
+        "wanted_share", "weave", "why", "worked_s", "woven_at",
     )  # fmt: skip
 
     def __init__(self, job: Job, seq: int, at: Seconds) -> None:
@@ -63,8 +63,8 @@ class JobState:
         self.started_at = self.rate_since = self.key_changed_at = -1.0
         """`rate_since`: when the run started, or when `rate` and `remaining_s` were last set."""
         self.ended_at: Seconds | None = None
-        self.attained_s = 0.0
-        """Seconds it held GPUs, up to `rate_since`."""
+        self.attained_s = self.service_s = 0.0
+        """Seconds it held GPUs: in runs that have ended; in all its runs, up to `rate_since`."""
         self.worked_s = 0.0
         """Solo seconds of work that its next run need not repeat, up to `rate_since`."""
         self.rate = 0.0
@@ -138,12 +138,12 @@ class JobState:
 
     def attained(self, now: Seconds) -> float:
         """Return the seconds it held GPUs, over all its runs."""
-        return self.attained_s + (now - self.rate_since if self.status in ACTIVE else 0.0)
+        return self.service_s + (now - self.rate_since if self.status in ACTIVE else 0.0)
 
     def attain(self, now: Seconds) -> None:
         """Add the seconds since `rate_since` to those it held GPUs, in Muri's order of operations."""
         if now != self.rate_since:
-            self.attained_s = self.attained_s + now - self.rate_since
+            self.service_s = self.service_s + now - self.rate_since
 
     def worked(self, now: Seconds) -> float:
         """Return the solo seconds of work done that its next run need not repeat, over all its runs."""

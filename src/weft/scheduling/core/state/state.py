@@ -312,7 +312,7 @@ class State:
 
     def _off(self, job: JobState, at: Seconds) -> None:
         """Remove a run that has exited from the active jobs."""
-        job.attained_s = job.attained(at)
+        job.attained_s = job.service_s = job.attained(at)
         job.rate, job.releasing, job.lost, job.suspended, job.weave = 0.0, False, False, False, ()
         if job.job.replica is not None:
             job.ready_at, job.address, job.unreachable = None, "", False

@@ -203,7 +203,7 @@ def exited(state: State, fact: Exited) -> bool:
         state.news = True
     state.resources.release(job, job.slots)
     job.slots = ()
-    job.attained_s -= fact.late_s
+    job.service_s -= fact.late_s
     job.report(fact.at, fact.remaining_s)
     job.code, job.why, job.detail = fact.code, fact.why, fact.detail
     job.failed_rank, job.failed_node = fact.rank, fact.node
