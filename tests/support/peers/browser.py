@@ -113,6 +113,10 @@ class Browser:
         found = self._devtools("Page.captureScreenshot", {"captureBeyondViewport": True, "clip": clip})
         return base64.b64decode(found["data"])
 
+    def view(self) -> bytes:
+        """Return what the window shows as PNG."""
+        return base64.b64decode(self._devtools("Page.captureScreenshot", {})["data"])
+
     def log(self, kind: str) -> list[dict[str, Any]]:
         """Return the entries of a log since the last call: `browser` (the console) or `performance`."""
         return list(self._call("POST", f"{self._session}/se/log", {"type": kind}))
