@@ -28,7 +28,7 @@ INTERVALS ?= 360
 TESTBED ?= testbed-out
 
 .DEFAULT_GOAL := help
-.PHONY: help setup workloads all proto rpc run testbed test soak lint check bench clean server worker submit monitor master run1 run2 run3 run-slurm run-ray
+.PHONY: help setup workloads all proto rpc run testbed test soak lint check pictures bench clean server worker submit monitor master run1 run2 run3 run-slurm run-ray
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z0-9 -]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -139,6 +139,9 @@ lint: setup ## check format, lint, types, imports, and the rules of tests/tidy
 
 check: lint ## lint, then run the quick tests
 	@$(BIN)/python -m pytest tests/unit tests/contract -x
+
+pictures: $(TEST_READY) ## draw the pictures of the README from a real run
+	@PYTHONPATH=tests $(BIN)/python -m support.pictures docs/pictures
 
 bench: setup ## run the benchmarks, compared with peers where they can be installed
 	@$(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt -e '.[bench]' || true

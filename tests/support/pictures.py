@@ -35,7 +35,7 @@ JOBS = (
 """Name, GPUs and seconds. The cluster has 24 GPUs, so some wait."""
 RUN_S = 60.0
 """The time after which the pictures are taken: charts need some."""
-COLUMNS, LINES = 150, 42
+COLUMNS, LINES = 150, 30
 WIDTH, HEIGHT = 1200, 760
 
 
@@ -53,14 +53,16 @@ def main(folder: Path) -> None:
                 words = ("--name", name, "--gpus", str(gpus), "--memory", "8G", "--duration", f"{seconds}s")
                 _weft("submit", "-q", *where, *words, "--", sys.executable, "-c", PROGRAM, str(2 * seconds), "0.5")
             page = subprocess.Popen([*WEFT, "web", *where, "--port", "0"], stdout=subprocess.PIPE, text=True)
-            assert page.stdout is not None
-            link = next(word for line in page.stdout for word in line.split() if word.startswith("http"))
-            asyncio.run(asyncio.sleep(RUN_S))
-            asyncio.run(_draw_screen(Address("localhost", int(port)), folder / "top.svg"))
-            with browser() as window:
-                _draw_page(window, link, folder)
-            page.terminate()
-            page.wait(20)
+            try:
+                assert page.stdout is not None
+                link = next(word for line in page.stdout for word in line.split() if word.startswith("http"))
+                asyncio.run(asyncio.sleep(RUN_S))
+                asyncio.run(_draw_screen(Address("localhost", int(port)), folder / "top.svg"))
+                with browser() as window:
+                    _draw_page(window, link, folder)
+            finally:
+                page.terminate()
+                page.wait(20)
         finally:
             _weft("cluster", "down", "--port", port, "--clean", "-y")
 
@@ -83,8 +85,8 @@ def _draw_page(window: Browser, link: str, folder: Path) -> None:
     window.open(link)
     for theme in ("light", "dark"):
         window.size(WIDTH, HEIGHT, dark=theme == "dark")
-        window.until("document.body.innerText.includes('resnet50-imagenet')")
-        asyncio.run(asyncio.sleep(2.0))
+        window.until("/gpus in use/i.test(document.body.innerText)")
+        asyncio.run(asyncio.sleep(4.0))
         (folder / f"web-{theme}.png").write_bytes(window.view())
 
 
