@@ -128,6 +128,12 @@ def test_folders_have_few_modules() -> None:
     assert {name_of(folder): count for folder, count in counts.items() if count > MAX_MODULES} == {}
 
 
+def test_folders_of_modules_are_packages_in_the_repository() -> None:
+    files = set(project_files())
+    folders = {path.parent for path in files & set(SOURCES) if path.name != "sitecustomize.py"}
+    assert sorted(name_of(folder) for folder in folders if folder / "__init__.py" not in files) == []
+
+
 def test_a_policy_is_a_page() -> None:
     def check(path: Path) -> Iterator[str]:
         lines = len(text(path).splitlines())

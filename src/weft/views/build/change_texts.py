@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from weft.views.answers.changes import EventView
-from weft.views.build.timestamps import iso
 from weft.model import (
     AdminAction,
     AllocationEnded,
@@ -44,7 +42,9 @@ from weft.model import (
     Unwoven,
 )
 from weft.model.slots import format_slots
+from weft.views.answers.changes import EventView
 from weft.views.build.gpu_numbers import GpuNumbers
+from weft.views.build.timestamps import iso
 
 MAX_TEXT_CHARS: Final = 200
 

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
-from weft.views.answers.changes import EventView
 from weft.model import Fact, JobId, NodeId
+from weft.views.answers.changes import EventView
 from weft.views.build.change_texts import describe
 from weft.views.build.gpu_numbers import GpuNumbers
 

@@ -10,22 +10,22 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Final, Protocol, TypeVar
 
-from weft.views.answers.base import encode
-from weft.views.answers.changes import ChangesView, CountsView
-from weft.views.answers.jobs import JobView, ProgressView
-from weft.views.answers.nodes import GpuView, NodeView
-from weft.views.answers.services import ServiceView
-from weft.views.answers.weaves import WeaveView
 from weft.model import JobId, NodeId, Seconds
 from weft.model.status import ENDED
 from weft.scheduling.core.reasons import WaitReasons
 from weft.scheduling.core.scheduler import Scheduler
 from weft.scheduling.core.state.job import JobState
 from weft.scheduling.core.state.state import State
+from weft.views.answers.base import encode
+from weft.views.answers.changes import ChangesView, CountsView
+from weft.views.answers.jobs import JobView, ProgressView
+from weft.views.answers.nodes import GpuView, NodeView
+from weft.views.answers.services import ServiceView
+from weft.views.answers.weaves import WeaveView
 from weft.views.build.change_tracker import Changed
 from weft.views.build.gpu_numbers import GpuNumbers
-from weft.views.build.measured import GpuUsage, NodeConnection
 from weft.views.build.jobs_and_nodes import GpuRows, brief_reason, first_in_line, job_view, node_views
+from weft.views.build.measured import GpuUsage, NodeConnection
 
 PAGE_ROWS: Final = 100
 MAX_FIRST_JOBS: Final = 20_000

@@ -6,10 +6,6 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from weft.inputs import dependencies
-from weft.views.answers.base import build_view
-from weft.views.answers.jobs import JobDetailView, JobFields, JobView, ProgressView
-from weft.views.answers.nodes import BlockView, GpuView, NodeView
-from weft.views.build.timestamps import iso
 from weft.model import WHOLE, Job, JobId, NodeId, Seconds, Task
 from weft.model.pool import is_of_pool
 from weft.model.slots import Renumber, format_slots, nodes_of
@@ -17,11 +13,14 @@ from weft.model.status import ENDED, Reason
 from weft.scheduling.core.reasons import WaitReasons
 from weft.scheduling.core.resources.node import NodeResources, memory_held
 from weft.scheduling.core.scheduler import Scheduler
-from weft.scheduling.core.state.job import JobState
+from weft.scheduling.core.state.job import JobState, weave_id
 from weft.scheduling.core.state.state import State
+from weft.views.answers.base import build_view
+from weft.views.answers.jobs import JobDetailView, JobFields, JobView, ProgressView
+from weft.views.answers.nodes import BlockView, GpuView, NodeView
 from weft.views.build.gpu_numbers import GpuNumbers
 from weft.views.build.measured import GpuUsage, NodeConnection
-from weft.scheduling.core.state.job import weave_id
+from weft.views.build.timestamps import iso
 
 CODES: Final = {
     "blocked": "PD", "waiting": "PD", "held": "H", "starting": "R", "running": "R", "stopping": "CG", "done": "CD",
@@ -230,4 +229,8 @@ def share_of(job: Job) -> str | None:
 
 def dependencies_of(job: Job) -> list[str]:
     """Return the dependencies of a job as a submitter would write them."""
-    return [dependencies.join(word, ref) for word, attribute in dependencies.CONDITIONS.items() for ref in getattr(job, attribute)]
+    return [
+        dependencies.join(word, ref)
+        for word, attribute in dependencies.CONDITIONS.items()
+        for ref in getattr(job, attribute)
+    ]

@@ -1,4 +1,4 @@
-"""Measurements beyond the state: of nodes, GPUs, woven runs and services. Answers, metrics and `weft doctor` show them."""
+"""Measurements beyond the state: nodes, GPUs, woven runs, services. Answers, metrics and `weft doctor` show them."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple, Protocol
 
+from weft.model import JobId, NodeId, Profile, Seconds
 from weft.views.answers.doctor import DeviceView, MembersView
 from weft.views.answers.nodes import ShareView
-from weft.model import JobId, NodeId, Profile, Seconds
 
 
 @dataclass(frozen=True, slots=True)

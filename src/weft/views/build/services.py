@@ -6,15 +6,15 @@ import shlex
 from collections.abc import Callable
 from typing import Final
 
-from weft.views.answers.services import ReplicaView, RevisionView, ServiceView
-from weft.views.build.timestamps import iso
 from weft.model import Rollout, Seconds, Service
 from weft.model.slots import Renumber, format_slots
 from weft.scheduling.core.explain_services import explain_service
 from weft.scheduling.core.scheduler import Scheduler
 from weft.scheduling.core.state.job import JobState
 from weft.scheduling.core.state.services import ServiceState
+from weft.views.answers.services import ReplicaView, RevisionView, ServiceView
 from weft.views.build.measured import MeasuredLoad
+from weft.views.build.timestamps import iso
 
 MAX_SUMMARY_CHARS: Final = 300
 

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Protocol
 
-from weft.views.answers.jobs import StageView, WeaveOfJobView
-from weft.views.build.timestamps import iso
-from weft.views.answers.weaves import WeaveMemberView, WeaveView
 from weft.model.slots import Renumber, format_slots
-from weft.scheduling.core.state.job import JobState
+from weft.scheduling.core.state.job import JobState, weave_id
 from weft.scheduling.core.state.state import State
-from weft.scheduling.core.state.job import weave_id
+from weft.views.answers.jobs import StageView, WeaveOfJobView
+from weft.views.answers.weaves import WeaveMemberView, WeaveView
 from weft.views.build.measured import WovenRun
+from weft.views.build.timestamps import iso
 
 
 class WeaveCounters(Protocol):

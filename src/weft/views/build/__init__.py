@@ -1,0 +1,1 @@
+"""The state of a scheduler as typed answers."""
