@@ -42,10 +42,10 @@ from weft.views.answers.changes import ChangesView
 from weft.views.answers.jobs import ProgressView
 from weft.views.answers.services import ServiceView
 from weft.views.answers.weaves import WeaveView
-from weft.views.build.change_tracker import ChangeTracker
-from weft.views.build.changed_rows import ChangeBuilder, Readings
-from weft.views.build.gpu_numbers import GpuNumbers
-from weft.views.build.measured import GpuUsage, NodeConnection
+from weft.views.from_state.change_tracker import ChangeTracker
+from weft.views.from_state.changed_rows import ChangeBuilder, Readings
+from weft.views.from_state.gpu_numbers import GpuNumbers
+from weft.views.from_state.measured import GpuUsage, NodeConnection
 
 NODES: Final = 125
 GPUS: Final = 8

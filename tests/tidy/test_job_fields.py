@@ -30,7 +30,7 @@ from weft.server.jobs.admission import ClusterRules
 from weft.server.jobs.commands import JobCommands
 from weft.server.nodes.registered_node import RegisteredNode
 from weft.server.nodes.run_messages import start_run
-from weft.views.build.gpu_numbers import GpuNumbers
+from weft.views.from_state.gpu_numbers import GpuNumbers
 
 ANN = Caller("ann", "user")
 NODES = [

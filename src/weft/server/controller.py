@@ -45,7 +45,7 @@ from weft.server.shared_files import FolderOnly, LedParts
 from weft.server.weaves.messages import DEFAULT_ORDER
 from weft.server.weaves.monitor import WeaveMonitor
 from weft.views.answers.jobs import ProgressView
-from weft.views.build.run_history import RunHistory
+from weft.views.from_state.run_history import RunHistory
 
 MIN_FREE_MB: Final = 16
 """With less free disk space than this, the server accepts no new jobs."""

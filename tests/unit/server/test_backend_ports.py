@@ -12,7 +12,7 @@ from weft.model import Exited, Gpu, Job, JobId, Node, NodeJoined, Start, Started
 from weft.scheduling.core.state.job import JobState
 from weft.server.backends.base import BackendPorts, Host, Order
 from weft.server.controller import Controller
-from weft.views.build.measured import BackendSummary
+from weft.views.from_state.measured import BackendSummary
 
 
 class AtOnce:

@@ -11,7 +11,7 @@ from weft.errors import NotFound, UnknownName
 from weft.inputs.quantities import parse_duration
 from weft.views.answers.auth import InvitationView, TokensView, TokenView
 from weft.views.answers.base import Answer
-from weft.views.build.timestamps import iso
+from weft.views.from_state.timestamps import iso
 
 DEFAULT_EXPIRY: Final = "1h"
 

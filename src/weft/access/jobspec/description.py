@@ -8,7 +8,7 @@ from typing import Any, Final
 from weft.access.jobspec.fields import FIELDS, Field
 from weft.model import Job, NodeId, Slots, Task, Where
 from weft.model.node import CONTAINERS
-from weft.views.build.jobs_and_nodes import dependencies_of, jobs_per_gpu, share_of
+from weft.views.from_state.jobs_and_nodes import dependencies_of, jobs_per_gpu, share_of
 
 Number = Callable[[NodeId, int], int]
 """Returns the number of a GPU that users know, given its node and its place among the node's GPUs."""

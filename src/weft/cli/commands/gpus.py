@@ -60,7 +60,7 @@ def _gpus_of_this_machine() -> GpusView:
     from weft.access.server.settings import load
     from weft.node.engine.gpu.this_machine import discover_this_machine
     from weft.views.answers.nodes import GpusView, GpuView
-    from weft.views.build.timestamps import iso
+    from weft.views.from_state.timestamps import iso
 
     settings = load(user_paths().state)
     machine, _ = discover_this_machine(settings.gpus, settings.models, settings.memories)

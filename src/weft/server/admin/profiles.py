@@ -16,7 +16,7 @@ from weft.server.controller import Controller
 from weft.server.jobs.job_refs import resolve_one
 from weft.server.weaves.profiles import measured_profile, profiled
 from weft.views.answers.profiles import ProfileView, StoredProfileView
-from weft.views.build.timestamps import iso
+from weft.views.from_state.timestamps import iso
 
 MAX_KEY_CHARS: Final = 200
 NO_TIMES: Final = (

@@ -15,14 +15,14 @@ from weft.scheduling.core.reasons import WaitReasons
 from weft.server.controller import Controller
 from weft.server.rpc.answers import rows_of
 from weft.views.answers.operations import ClosedView, DumpView, IntervalView, PolicyView, RefusalView, SetView
-from weft.views.build.jobs_and_nodes import (
+from weft.views.from_state.jobs_and_nodes import (
     brief_reason,
     first_in_line,
     gpu_views,
     job_detail,
     node_views,
 )
-from weft.views.build.timestamps import iso
+from weft.views.from_state.timestamps import iso
 
 
 async def policy(controller: Controller, options: Mapping[str, str]) -> PolicyView:

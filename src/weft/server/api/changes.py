@@ -24,11 +24,11 @@ from weft.views.answers.changes import ChangesView
 from weft.views.answers.jobs import ProgressView
 from weft.views.answers.services import ServiceView
 from weft.views.answers.weaves import WeaveView
-from weft.views.build.change_tracker import ChangeTracker
-from weft.views.build.changed_rows import ChangeBuilder, Readings
-from weft.views.build.gpu_numbers import GpuNumbers
-from weft.views.build.measured import NodeConnection
-from weft.views.build.weaves import weave_views
+from weft.views.from_state.change_tracker import ChangeTracker
+from weft.views.from_state.changed_rows import ChangeBuilder, Readings
+from weft.views.from_state.gpu_numbers import GpuNumbers
+from weft.views.from_state.measured import NodeConnection
+from weft.views.from_state.weaves import weave_views
 
 PERIOD_S: Final = 0.5
 SLOW_PERIODS: Final = 4

@@ -12,7 +12,7 @@ from weft.errors import InputError, UnknownName
 from weft.model.groups import names_group
 from weft.model.status import ENDED
 from weft.scheduling.core.state.job import JobState
-from weft.views.build.jobs_and_nodes import CODES, code
+from weft.views.from_state.jobs_and_nodes import CODES, code
 
 MAX_PATTERN_CHARS: Final = 300
 SLURM_WORDS: Final = {

@@ -44,7 +44,7 @@ from weft.views.answers.services import ServicesView
 from weft.views.answers.sweeps import SweepsView
 from weft.views.answers.teams import TeamsView
 from weft.views.answers.weaves import WeavesView
-from weft.views.build.jobs_and_nodes import (
+from weft.views.from_state.jobs_and_nodes import (
     brief_reason,
     first_in_line,
     gpu_views,
@@ -53,8 +53,8 @@ from weft.views.build.jobs_and_nodes import (
     node_views,
     whereabouts,
 )
-from weft.views.build.timestamps import iso
-from weft.views.build.weaves import weave_of_job, weave_views
+from weft.views.from_state.timestamps import iso
+from weft.views.from_state.weaves import weave_of_job, weave_views
 
 DEFAULT_LIMIT: Final = 200
 MAX_LIMIT: Final = 10_000

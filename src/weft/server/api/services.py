@@ -7,7 +7,7 @@ from weft.scheduling.core.state.job import JobState
 from weft.server.controller import Controller
 from weft.server.pools.views import explain_pools
 from weft.views.answers.services import ServiceView
-from weft.views.build.services import service_view
+from weft.views.from_state.services import service_view
 
 
 def service_views(controller: Controller, now: Seconds, only: str = "") -> list[ServiceView]:

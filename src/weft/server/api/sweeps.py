@@ -11,8 +11,8 @@ from weft.scheduling.core.state.job import JobState
 from weft.scheduling.core.state.state import State
 from weft.views.answers.jobs import ProgressView
 from weft.views.answers.sweeps import SweepView, TrialView
-from weft.views.build.jobs_and_nodes import code, time_s
-from weft.views.build.timestamps import iso
+from weft.views.from_state.jobs_and_nodes import code, time_s
+from weft.views.from_state.timestamps import iso
 
 STOPPED: Final = "stopped"
 

@@ -18,8 +18,8 @@ from weft.server.nodes.registered_node import RegisteredNode
 from weft.server.nodes.registry import NodeRegistry
 from weft.server.pause_reasons import DISK_FLOOR, FILE_LIMIT
 from weft.views.answers.doctor import DeviceView, MembersView
-from weft.views.build.gpu_numbers import GpuNumbers
-from weft.views.build.measured import BackendSummary, GpuUsage, NodeConnection, with_shares
+from weft.views.from_state.gpu_numbers import GpuNumbers
+from weft.views.from_state.measured import BackendSummary, GpuUsage, NodeConnection, with_shares
 
 FILE: Final = "numbers.json"
 LOW_DISK_MB: Final = 512

@@ -36,7 +36,7 @@ from weft.server.nodes.session import Agents
 from weft.server.nodes.streams import Streams
 from weft.server.pause_reasons import CLOSING
 from weft.version import VERSION
-from weft.views.build.gpu_numbers import GpuNumbers
+from weft.views.from_state.gpu_numbers import GpuNumbers
 
 TICK_S: Final = 1.0
 HEARTBEAT_S: Final = 5.0

@@ -25,8 +25,8 @@ from weft.server.loop import Loop
 from weft.server.shared_files import FolderOnly, SharedFiles
 from weft.server.weaves.messages import DEFAULT_ORDER
 from weft.server.weaves.monitor import WeaveMonitor
-from weft.views.build.gpu_numbers import GpuNumbers
-from weft.views.build.measured import BackendSummary, GpuUsage, NodeConnection
+from weft.views.from_state.gpu_numbers import GpuNumbers
+from weft.views.from_state.measured import BackendSummary, GpuUsage, NodeConnection
 
 if TYPE_CHECKING:  # the server of one machine does not load gRPC
     import grpc

@@ -53,8 +53,8 @@ from weft.server.nodes.run_messages import launch_message, put_share
 from weft.server.pause_reasons import CLOSING
 from weft.server.services.replicas import replica_events
 from weft.views.answers.doctor import DeviceView
-from weft.views.build.gpu_numbers import GpuNumbers
-from weft.views.build.measured import BackendSummary, GpuUsage, NodeConnection, with_shares
+from weft.views.from_state.gpu_numbers import GpuNumbers
+from weft.views.from_state.measured import BackendSummary, GpuUsage, NodeConnection, with_shares
 
 MAX_TAIL_BYTES: Final = 8192
 LATE_S: Final = 1.0

@@ -10,7 +10,7 @@ from weft.scheduling.core.state.job import JobState
 from weft.scheduling.core.state.state import State
 from weft.server.forecasts.keeper import ForecastTable
 from weft.views.answers.forecasts import ForecastView, JobEffectView, UserEffectView, WaitsView, WhatIfView
-from weft.views.build.timestamps import iso
+from weft.views.from_state.timestamps import iso
 
 
 def forecast_view(job: JobState, state: State, table: ForecastTable | None, failure: str = "") -> ForecastView:

@@ -18,7 +18,7 @@ from weft.server.controller import Controller
 from weft.server.http.job_counters import JobCounters, UserFigures
 from weft.server.http.team_counters import TeamGpuSeconds
 from weft.server.process.event_loop import current_turns
-from weft.views.build.weaves import members_by_weave
+from weft.views.from_state.weaves import members_by_weave
 
 BUCKETS_S: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)
 ACTIVE: Final = ("blocked", "held", "waiting", "starting", "running", "stopping")

@@ -19,7 +19,7 @@ from weft.scheduling.core.planning.feasibility import Feasible
 from weft.scheduling.core.ports import Placement
 from weft.scheduling.core.state.state import State
 from weft.scheduling.core.state.teams import Teams
-from weft.views.build.gpu_numbers import GpuNumbers
+from weft.views.from_state.gpu_numbers import GpuNumbers
 
 MAX_GPUS: Final = 100_000
 MAX_MB: Final = 1 << 40

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from weft.views.answers.jobs import CheckpointView, StageTimesView
-from weft.views.build.timestamps import iso
+from weft.views.from_state.timestamps import iso
 
 MAX_METRICS: Final = 64
 MAX_SERIES: Final = 8

@@ -14,7 +14,7 @@ from weft.node.engine.background import TaskSet
 from weft.scheduling.core.state.job import JobState
 from weft.scheduling.core.state.state import State
 from weft.server.loop import Loop
-from weft.views.build.measured import GpuUsage
+from weft.views.from_state.measured import GpuUsage
 
 SAMPLE_S: Final = 10.0
 Readings = Mapping[tuple[NodeId, int], GpuUsage]

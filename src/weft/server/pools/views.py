@@ -17,7 +17,7 @@ from weft.server.pools.providers import TITLES
 from weft.server.pools.rules import CRASH_LOOP, WAITING
 from weft.views.answers.explain import ReasonView
 from weft.views.answers.pools import AllocationView, PoolView
-from weft.views.build.timestamps import iso
+from weft.views.from_state.timestamps import iso
 
 
 def pool_views(keeper: PoolKeeper, now: Seconds, *, is_admin: bool) -> list[PoolView]:

@@ -14,7 +14,7 @@ from weft.scheduling.plugins import registry
 from weft.scheduling.scaling.capacity import LearnedCapacity
 from weft.scheduling.scaling.port import Autoscaler, Load, ScaleBounds, ScaleState, decide
 from weft.server.services.error_gate import Answers, judge
-from weft.views.build.measured import NO_LOAD, MeasuredLoad
+from weft.views.from_state.measured import NO_LOAD, MeasuredLoad
 
 ROUTER_TIMEOUT_S: Final = 5.0
 """A router that reports nothing for this long does not count any more."""

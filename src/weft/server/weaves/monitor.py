@@ -17,7 +17,7 @@ from weft.scheduling.weaving.pace import Pace
 from weft.scheduling.weaving.rates import Rates
 from weft.server.weaves.profiles import differs, profiled
 from weft.server.weaves.rates import expected_rate
-from weft.views.build.measured import StageUse, WovenRun
+from weft.views.from_state.measured import StageUse, WovenRun
 
 SILENT_S: Final = 60.0
 """A woven run that takes no token for this long is unwoven."""

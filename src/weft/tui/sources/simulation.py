@@ -23,14 +23,14 @@ from weft.views.answers.explain import ExplainView, ahead_of, reasons_of, unbloc
 from weft.views.answers.jobs import JobDetailView, ProgressView
 from weft.views.answers.services import ServiceView
 from weft.views.answers.weaves import WeaveView
-from weft.views.build.change_tracker import ChangeTracker
-from weft.views.build.changed_rows import ChangeBuilder, Readings
-from weft.views.build.gpu_numbers import GpuNumbers
-from weft.views.build.jobs_and_nodes import brief_reason, first_in_line, job_detail
-from weft.views.build.measured import NO_LOAD, NodeConnection, WovenRun
-from weft.views.build.run_history import RunHistory
-from weft.views.build.services import service_view
-from weft.views.build.weaves import weave_views
+from weft.views.from_state.change_tracker import ChangeTracker
+from weft.views.from_state.changed_rows import ChangeBuilder, Readings
+from weft.views.from_state.gpu_numbers import GpuNumbers
+from weft.views.from_state.jobs_and_nodes import brief_reason, first_in_line, job_detail
+from weft.views.from_state.measured import NO_LOAD, NodeConnection, WovenRun
+from weft.views.from_state.run_history import RunHistory
+from weft.views.from_state.services import service_view
+from weft.views.from_state.weaves import weave_views
 
 FRAME_S: Final = 0.25
 SLOW_FRAMES: Final = 4

@@ -19,7 +19,7 @@ from weft.scheduling.core.state.teams import Teams
 from weft.server.http.app import Web
 from weft.server.http.prometheus import Metrics
 from weft.server.process.cpu_shares import CpuShares
-from weft.views.build.measured import GpuUsage, NodeConnection, StageUse, WovenRun
+from weft.views.from_state.measured import GpuUsage, NodeConnection, StageUse, WovenRun
 
 Answer = tuple[int, dict[str, str], str]
 

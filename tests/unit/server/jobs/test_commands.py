@@ -15,7 +15,7 @@ from weft.model import Event, Gpu, Node, Purged, Submitted
 from weft.server.jobs.admission import ClusterRules, SingleNodeRules
 from weft.server.jobs.builder import MAX_JOB_BYTES
 from weft.server.jobs.commands import JobCommands
-from weft.views.build.gpu_numbers import GpuNumbers
+from weft.views.from_state.gpu_numbers import GpuNumbers
 
 ANN, BOB, ROOT = Caller("ann", "user"), Caller("bob", "user"), Caller("root", "admin")
 NODE = Node("here", (Gpu(), Gpu()), cpus=4)

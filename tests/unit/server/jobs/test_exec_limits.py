@@ -15,7 +15,7 @@ from weft.scheduling.core.state.teams import Teams
 from weft.server.jobs.admission import ClusterRules
 from weft.server.jobs.builder import JobBuilder
 from weft.server.process.slices import at_once
-from weft.views.build.gpu_numbers import GpuNumbers
+from weft.views.from_state.gpu_numbers import GpuNumbers
 
 KB = 1 << 10
 

@@ -17,7 +17,7 @@ from weft.scheduling.plugins.registry import load_placement
 from weft.server.jobs.admission import ClusterRules, SingleNodeRules
 from weft.server.jobs.builder import JobBuilder
 from weft.server.process.slices import at_once
-from weft.views.build.gpu_numbers import GpuNumbers
+from weft.views.from_state.gpu_numbers import GpuNumbers
 
 
 def builder(*, containers: bool = True) -> JobBuilder:

@@ -45,8 +45,8 @@ from weft.server.pools.keeper import PoolKeeper
 from weft.server.pools.provider import AllocationSpec, AllocationStatus, ProviderError, Site
 from weft.server.pools.views import explain_pools
 from weft.server.process.clock import Clock
-from weft.views.build.measured import NO_LOAD
-from weft.views.build.services import service_view
+from weft.views.from_state.measured import NO_LOAD
+from weft.views.from_state.services import service_view
 
 POOL = Pool("p", "slurm", 2, 4, 3600.0, idle_s=30.0)
 SITE = Site("c", "localhost:1", True, ("weft",))

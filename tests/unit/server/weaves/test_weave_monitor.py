@@ -26,7 +26,7 @@ from weft.scheduling.core.reasons import why_not_woven
 from weft.scheduling.core.state.job import JobState, weave_id
 from weft.scheduling.weaving.pace import Pace
 from weft.server.weaves.monitor import HANG_WINDOW_S, PROFILE_PERIOD_S, SILENT_S, WeaveMonitor
-from weft.views.build.weaves import weave_of_job, weave_views
+from weft.views.from_state.weaves import weave_of_job, weave_views
 
 SOLO = profile(0.05, 0.1, 0.05)
 """0.2 s per iteration."""

@@ -13,7 +13,7 @@ from weft.history.metrics.usage import JobUsage, job_usages, usage_by
 from weft.model import Exited, Job, PerRank, Submitted, Task, Use, Used
 from weft.scheduling.core.state.apply.snapshots import snapshot
 from weft.server.jobs.run_use import UseMeter
-from weft.views.build.measured import GpuUsage
+from weft.views.from_state.measured import GpuUsage
 
 HOUR = 3600.0
 

@@ -8,8 +8,8 @@ from typing import Final
 
 from weft.model import Fact, JobId, NodeId
 from weft.views.answers.changes import EventView
-from weft.views.build.change_texts import describe
-from weft.views.build.gpu_numbers import GpuNumbers
+from weft.views.from_state.change_texts import describe
+from weft.views.from_state.gpu_numbers import GpuNumbers
 
 MAX_EVENTS: Final = 100
 """Events between two messages. A burst of submissions has thousands, which no person could read."""

@@ -10,8 +10,8 @@ from weft.scheduling.core.state.job import JobState, weave_id
 from weft.scheduling.core.state.state import State
 from weft.views.answers.jobs import StageView, WeaveOfJobView
 from weft.views.answers.weaves import WeaveMemberView, WeaveView
-from weft.views.build.measured import WovenRun
-from weft.views.build.timestamps import iso
+from weft.views.from_state.measured import WovenRun
+from weft.views.from_state.timestamps import iso
 
 
 class WeaveCounters(Protocol):

@@ -43,8 +43,8 @@ from weft.model import (
 )
 from weft.model.slots import format_slots
 from weft.views.answers.changes import EventView
-from weft.views.build.gpu_numbers import GpuNumbers
-from weft.views.build.timestamps import iso
+from weft.views.from_state.gpu_numbers import GpuNumbers
+from weft.views.from_state.timestamps import iso
 
 MAX_TEXT_CHARS: Final = 200
 

@@ -18,9 +18,9 @@ from weft.scheduling.core.state.state import State
 from weft.views.answers.base import build_view
 from weft.views.answers.jobs import JobDetailView, JobFields, JobView, ProgressView
 from weft.views.answers.nodes import BlockView, GpuView, NodeView
-from weft.views.build.gpu_numbers import GpuNumbers
-from weft.views.build.measured import GpuUsage, NodeConnection
-from weft.views.build.timestamps import iso
+from weft.views.from_state.gpu_numbers import GpuNumbers
+from weft.views.from_state.measured import GpuUsage, NodeConnection
+from weft.views.from_state.timestamps import iso
 
 CODES: Final = {
     "blocked": "PD", "waiting": "PD", "held": "H", "starting": "R", "running": "R", "stopping": "CG", "done": "CD",

@@ -22,10 +22,10 @@ from weft.views.answers.jobs import JobView, ProgressView
 from weft.views.answers.nodes import GpuView, NodeView
 from weft.views.answers.services import ServiceView
 from weft.views.answers.weaves import WeaveView
-from weft.views.build.change_tracker import Changed
-from weft.views.build.gpu_numbers import GpuNumbers
-from weft.views.build.jobs_and_nodes import GpuRows, brief_reason, first_in_line, job_view, node_views
-from weft.views.build.measured import GpuUsage, NodeConnection
+from weft.views.from_state.change_tracker import Changed
+from weft.views.from_state.gpu_numbers import GpuNumbers
+from weft.views.from_state.jobs_and_nodes import GpuRows, brief_reason, first_in_line, job_view, node_views
+from weft.views.from_state.measured import GpuUsage, NodeConnection
 
 PAGE_ROWS: Final = 100
 MAX_FIRST_JOBS: Final = 20_000

@@ -9,8 +9,8 @@ from typing import Final, NamedTuple
 from weft.model import Decision, Event, Exited, Fact, JobId, Purged, Seconds, Slots, Start
 from weft.model.slots import format_slots, nodes_of
 from weft.views.answers.jobs import RunView
-from weft.views.build.gpu_numbers import GpuNumbers
-from weft.views.build.timestamps import iso
+from weft.views.from_state.gpu_numbers import GpuNumbers
+from weft.views.from_state.timestamps import iso
 
 MAX_RUNS: Final = 16
 """Runs of a job that are remembered."""

@@ -13,8 +13,8 @@ from weft.scheduling.core.scheduler import Scheduler
 from weft.scheduling.core.state.job import JobState
 from weft.scheduling.core.state.services import ServiceState
 from weft.views.answers.services import ReplicaView, RevisionView, ServiceView
-from weft.views.build.measured import MeasuredLoad
-from weft.views.build.timestamps import iso
+from weft.views.from_state.measured import MeasuredLoad
+from weft.views.from_state.timestamps import iso
 
 MAX_SUMMARY_CHARS: Final = 300
 
