@@ -54,10 +54,10 @@ def seconds_or_duration(text: str) -> float:
     """Parse seconds, or a duration with its unit such as 2m; 0 is allowed."""
     if not (text[-1:].isalpha() or ":" in text):
         return seconds_or_zero(text)
-    from weft.inputs.quantities import parse_duration
+    from weft.inputs.quantities import parse_duration_or_zero
 
     try:
-        return 0.0 if text.strip("0s") == "" else parse_duration(text)
+        return parse_duration_or_zero(text)
     except InputError as error:
         raise argparse.ArgumentTypeError(f"{error.what}: give seconds, or a unit as in 90s or 2m") from None
 

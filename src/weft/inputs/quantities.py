@@ -43,6 +43,11 @@ def parse_duration(text: str) -> float:
     return _parse_duration(text.strip(), "s", "90 (seconds)")
 
 
+def parse_duration_or_zero(text: str) -> float:
+    """Parse a duration, or 0 with or without its unit."""
+    return 0.0 if text.strip() in ("0", "0s") else parse_duration(text)
+
+
 def parse_time_limit(text: str) -> float:
     """Parse a time limit as `parse_duration` does a duration, but a bare number is minutes, as in Slurm."""
     return _parse_duration(text.strip(), "m", "90 (minutes)")

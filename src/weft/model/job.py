@@ -44,7 +44,8 @@ ANYWHERE: Final = Where()
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """The details that a backend needs to run the job. The core reads only the group, the team and `requeue`."""
+    """The details that a backend needs to run the job. The core reads only the group, the team, `requeue` and
+    `min_run_s`."""
 
     chdir: str = ""
     env: tuple[tuple[str, str], ...] = ()
@@ -101,6 +102,8 @@ class Task:
     requeue: bool | None = None
     """True: it runs again at its time limit if it has saved its work. False: it does not run again after it was stopped
     or lost. None: it runs again after those only."""
+    min_run_s: float | None = None
+    """A run may be preempted after this time if the scheduler protects runs for longer; None: as the scheduler does."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -60,15 +60,13 @@ def test_jobs_take_their_scaled_time_and_preempted_ones_resume(here: Site) -> No
     assert not list(Path(here.root).glob("weft-play-*")), "the folder of saved times is gone"
 
 
-def test_a_protection_that_does_not_scale_is_named(here: Site) -> None:
-    (here.root / "one.csv").write_text("job_id,submit_s,gpus,duration_s\na,0,1,60\n")
-    assert "not preempted" not in play(here, "one.csv", "--speed", "600").stderr
-    here.weft("up", "--min-run", "30")
-    words = (
-        "not preempted in their first 30 s, which is 18,000 s of the trace\n  start the scheduler with --min-run 0.05 "
-    )
-    assert words in play(here, "one.csv", "--speed", "600").stderr
-    here.weft("up", "--min-run", "0")
+def test_the_protection_of_runs_scales_with_the_speed(here: Site) -> None:
+    here.weft("up", "--min-run", "600")
+    try:
+        found = json.loads(play(here, "trace.csv", "--speed", "1200", "--json").stdout)
+    finally:
+        here.weft("up", "--min-run", "0")
+    assert found["preemptions"] >= 1, "the protection is half a second, not longer than the whole trace"
 
 
 def test_only_some_jobs_and_jobs_that_do_not_fit(here: Site) -> None:

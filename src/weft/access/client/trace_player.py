@@ -55,6 +55,8 @@ class TracePlayer:
         self.submitted = 0
         self.late_s = 0.0
         """The longest delay of a submission, in real seconds."""
+        self._min_run_s = round(client.doctor().min_run_s / max(speed, 1.0), 3)
+        """The scheduler's protection from preemption, in seconds of the trace."""
 
     @property
     def ended(self) -> int:
@@ -109,7 +111,7 @@ class TracePlayer:
         declared_s = work_s if job.declared_s is None else job.declared_s / self._speed
         spec = JobSpec(
             name=job.name or f"{self.group}-{job.id}"[:80], gpus=job.gpus, priority=job.priority, retries=job.retries,
-            declared_s=declared_s, group=self.group,
+            declared_s=declared_s, group=self.group, min_run_s=self._min_run_s,
         )  # fmt: skip
         spec.MergeFrom(self._program(each, work_s, os.path.join(self._folder, str(number))))
         return spec

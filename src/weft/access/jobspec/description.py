@@ -84,6 +84,7 @@ def _profile(job: Job) -> dict[str, float | str] | None:
 SPECIAL: Final[Mapping[str, Callable[[Job, Number], Any]]] = {
     "memory": lambda job, _: job.memory_mb.plain(),
     "time": lambda job, _: _seconds(job.task.time_limit_s) if job.task else None,
+    "min_run": lambda job, _: _seconds(job.task.min_run_s) if job.task else None,
     "grace": lambda job, _: _seconds(job.task.grace_s) if job.task else None,
     "begin": lambda job, _: _time(job.begin_at),
     "deadline": lambda job, _: _time(job.deadline_at),

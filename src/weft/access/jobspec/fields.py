@@ -1,6 +1,6 @@
 """The table of job fields. Flags, task files, Python keys, `weft set`, the launch message and `weft show` derive from
 it. A new field is declared here (`FIELDS`, `Keys`), in `weft.proto` (`JobSpec`) and in `model/job.py`. If the run needs
-it, also in `StartRun` of `weft.proto`, in `engines/process/launch_spec.py`, and where the run uses it."""
+it, also in `StartRun` of `weft.proto`, in `node/engine/launch_spec.py`, and where the run uses it."""
 
 from __future__ import annotations
 
@@ -202,6 +202,11 @@ FIELDS: Final[tuple[Field, ...]] = (
         flag=Flag(("--grace",), "seconds from the request to stop until the kill (30; 60 if preempted); also 2m", "T"),
     ),
     Field(
+        "min_run", ("0", "7s"), readers.one(quantities.parse_duration_or_zero), "task.min_run_s", "min_run_s",
+        settable=True, bounds=SECONDS,
+        flag=Flag(("--min-run",), "let its runs be preempted after this time, before the scheduler's --min-run", "T"),
+    ),
+    Field(
         "signal", ("USR1@60", "B:USR2@120"), readers.one(quantities.normalize_signal), "task.signal", settable=True,
         launch="signal",
         flag=Flag(("--signal",), "a signal this many seconds before --time, and on preemption", "[B:]USR2@120"),
@@ -299,6 +304,7 @@ class Keys(TypedDict, total=False):
     priority: int
     time: Any
     grace: Any
+    min_run: Any
     signal: str
     duration: Any
     retries: int

@@ -16,7 +16,7 @@ class Variable(_message.Message):
     def __init__(self, name: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
 
 class JobSpec(_message.Message):
-    __slots__ = ("name", "command", "chdir", "env", "params", "gpus", "memory_mb", "cpus", "ram_mb", "priority", "retries", "time_limit_s", "grace_s", "after", "array", "requeue_exits", "requeue", "max_jobs_per_gpu", "gpu_ids", "gpu_model", "comment", "hold", "declared_s", "group", "gpu_choice", "per_gpu", "labels", "node", "snapshot", "begin_at", "signal", "output", "error", "stdin", "terminal", "compat", "profile", "profile_key", "stages", "share", "image", "mounts", "runtime", "sweep", "early_stop", "team", "notify", "deadline_at")
+    __slots__ = ("name", "command", "chdir", "env", "params", "gpus", "memory_mb", "cpus", "ram_mb", "priority", "retries", "time_limit_s", "grace_s", "min_run_s", "after", "array", "requeue_exits", "requeue", "max_jobs_per_gpu", "gpu_ids", "gpu_model", "comment", "hold", "declared_s", "group", "gpu_choice", "per_gpu", "labels", "node", "snapshot", "begin_at", "signal", "output", "error", "stdin", "terminal", "compat", "profile", "profile_key", "stages", "share", "image", "mounts", "runtime", "sweep", "early_stop", "team", "notify", "deadline_at")
     NAME_FIELD_NUMBER: _ClassVar[int]
     COMMAND_FIELD_NUMBER: _ClassVar[int]
     CHDIR_FIELD_NUMBER: _ClassVar[int]
@@ -30,6 +30,7 @@ class JobSpec(_message.Message):
     RETRIES_FIELD_NUMBER: _ClassVar[int]
     TIME_LIMIT_S_FIELD_NUMBER: _ClassVar[int]
     GRACE_S_FIELD_NUMBER: _ClassVar[int]
+    MIN_RUN_S_FIELD_NUMBER: _ClassVar[int]
     AFTER_FIELD_NUMBER: _ClassVar[int]
     ARRAY_FIELD_NUMBER: _ClassVar[int]
     REQUEUE_EXITS_FIELD_NUMBER: _ClassVar[int]
@@ -78,6 +79,7 @@ class JobSpec(_message.Message):
     retries: int
     time_limit_s: float
     grace_s: float
+    min_run_s: float
     after: _containers.RepeatedScalarFieldContainer[str]
     array: str
     requeue_exits: _containers.RepeatedScalarFieldContainer[int]
@@ -113,7 +115,7 @@ class JobSpec(_message.Message):
     team: str
     notify: str
     deadline_at: float
-    def __init__(self, name: _Optional[str] = ..., command: _Optional[_Iterable[str]] = ..., chdir: _Optional[str] = ..., env: _Optional[_Iterable[_Union[Variable, _Mapping]]] = ..., params: _Optional[_Iterable[_Union[Variable, _Mapping]]] = ..., gpus: _Optional[int] = ..., memory_mb: _Optional[_Iterable[int]] = ..., cpus: _Optional[int] = ..., ram_mb: _Optional[int] = ..., priority: _Optional[int] = ..., retries: _Optional[int] = ..., time_limit_s: _Optional[float] = ..., grace_s: _Optional[float] = ..., after: _Optional[_Iterable[str]] = ..., array: _Optional[str] = ..., requeue_exits: _Optional[_Iterable[int]] = ..., requeue: _Optional[bool] = ..., max_jobs_per_gpu: _Optional[int] = ..., gpu_ids: _Optional[_Iterable[int]] = ..., gpu_model: _Optional[str] = ..., comment: _Optional[str] = ..., hold: _Optional[bool] = ..., declared_s: _Optional[float] = ..., group: _Optional[str] = ..., gpu_choice: _Optional[_Iterable[int]] = ..., per_gpu: _Optional[bool] = ..., labels: _Optional[_Iterable[_Union[Variable, _Mapping]]] = ..., node: _Optional[str] = ..., snapshot: _Optional[str] = ..., begin_at: _Optional[float] = ..., signal: _Optional[str] = ..., output: _Optional[str] = ..., error: _Optional[str] = ..., stdin: _Optional[str] = ..., terminal: _Optional[str] = ..., compat: _Optional[str] = ..., profile: _Optional[_Union[StageProfile, _Mapping]] = ..., profile_key: _Optional[str] = ..., stages: _Optional[str] = ..., share: _Optional[str] = ..., image: _Optional[str] = ..., mounts: _Optional[_Iterable[str]] = ..., runtime: _Optional[str] = ..., sweep: _Optional[str] = ..., early_stop: _Optional[str] = ..., team: _Optional[str] = ..., notify: _Optional[str] = ..., deadline_at: _Optional[float] = ...) -> None: ...
+    def __init__(self, name: _Optional[str] = ..., command: _Optional[_Iterable[str]] = ..., chdir: _Optional[str] = ..., env: _Optional[_Iterable[_Union[Variable, _Mapping]]] = ..., params: _Optional[_Iterable[_Union[Variable, _Mapping]]] = ..., gpus: _Optional[int] = ..., memory_mb: _Optional[_Iterable[int]] = ..., cpus: _Optional[int] = ..., ram_mb: _Optional[int] = ..., priority: _Optional[int] = ..., retries: _Optional[int] = ..., time_limit_s: _Optional[float] = ..., grace_s: _Optional[float] = ..., min_run_s: _Optional[float] = ..., after: _Optional[_Iterable[str]] = ..., array: _Optional[str] = ..., requeue_exits: _Optional[_Iterable[int]] = ..., requeue: _Optional[bool] = ..., max_jobs_per_gpu: _Optional[int] = ..., gpu_ids: _Optional[_Iterable[int]] = ..., gpu_model: _Optional[str] = ..., comment: _Optional[str] = ..., hold: _Optional[bool] = ..., declared_s: _Optional[float] = ..., group: _Optional[str] = ..., gpu_choice: _Optional[_Iterable[int]] = ..., per_gpu: _Optional[bool] = ..., labels: _Optional[_Iterable[_Union[Variable, _Mapping]]] = ..., node: _Optional[str] = ..., snapshot: _Optional[str] = ..., begin_at: _Optional[float] = ..., signal: _Optional[str] = ..., output: _Optional[str] = ..., error: _Optional[str] = ..., stdin: _Optional[str] = ..., terminal: _Optional[str] = ..., compat: _Optional[str] = ..., profile: _Optional[_Union[StageProfile, _Mapping]] = ..., profile_key: _Optional[str] = ..., stages: _Optional[str] = ..., share: _Optional[str] = ..., image: _Optional[str] = ..., mounts: _Optional[_Iterable[str]] = ..., runtime: _Optional[str] = ..., sweep: _Optional[str] = ..., early_stop: _Optional[str] = ..., team: _Optional[str] = ..., notify: _Optional[str] = ..., deadline_at: _Optional[float] = ...) -> None: ...
 
 class StageProfile(_message.Message):
     __slots__ = ("model", "iteration_s", "data_s", "gpu_s", "network_s", "start_s", "memory_mb")

@@ -10,7 +10,8 @@ from weft.cli.views import change_report
 from weft.errors import InputError
 
 EXAMPLE: Final = """keys: name, priority, gpus, memory, cpus, mem, time, duration, retries, comment, after, begin,
-gpu_ids, grace, group, max_jobs_per_gpu, share, requeue, requeue_exit, signal, deadline, notify; of an array: limit
+gpu_ids, grace, min_run, group, max_jobs_per_gpu, share, requeue, requeue_exit, signal, deadline, notify; of an array:
+limit
 
 examples:
   weft set 7 priority=10

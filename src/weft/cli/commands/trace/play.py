@@ -25,8 +25,6 @@ EXAMPLE: Final = """examples:
   weft trace play trace.csv --speed 7200 --scheduler localhost:50051 --json"""
 
 MIN_SPEED, MAX_SPEED = 0.001, 1e9
-MIN_RUN_S: Final = 60.0
-"""A protection from preemption that is longer than this, in seconds of the trace, is worth a warning."""
 LATE_S: Final = 1.0
 """A submission that is later than this is worth a warning."""
 
@@ -72,7 +70,6 @@ def run(args: argparse.Namespace) -> int:
         TemporaryDirectory(prefix="weft-play-", dir=folder, ignore_cleanup_errors=True) as saves,
     ):
         jobs, skipped = _feasible(args, trace, client)
-        _warn_of_protection(client.doctor().min_run_s, args.speed)
         player = _player(client, jobs, args.speed, saves)
         _play(player, trace.name, len(jobs))
     return _report(args, trace, player, skipped)
@@ -91,15 +88,6 @@ def _feasible(args: argparse.Namespace, trace: Trace, client: Client) -> tuple[S
     if skipped:
         render.print_message(f"left out {len(skipped):,} of {plural(len(jobs), 'job')}: more than {gpus} GPUs")
     return fitting, skipped
-
-
-def _warn_of_protection(min_run_s: float, speed: float) -> None:
-    """Warn of runs that are not preempted for long in seconds of the trace: the scheduler's setting does not scale."""
-    if min_run_s * speed > max(min_run_s, MIN_RUN_S):
-        render.print_message(
-            f"runs are not preempted in their first {min_run_s:g} s, which is {min_run_s * speed:,.0f} s of the trace\n"
-            f"  start the scheduler with --min-run {min_run_s / speed:.3g} to scale it, or 0 to compare with weft sim"
-        )
 
 
 def _player(client: Client, jobs: Sequence[TraceJob], speed: float, folder: str) -> TracePlayer:

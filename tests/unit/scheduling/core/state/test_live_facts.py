@@ -25,6 +25,7 @@ from weft.model import (
     Started,
     Stop,
     Submitted,
+    Task,
     Unblocked,
     Uncordoned,
     Where,
@@ -130,6 +131,19 @@ def test_a_run_is_left_alone_for_its_first_seconds() -> None:
     assert rig.job("low").status == "running"
     rig.later(1.0)
     assert rig.job("low").status == "stopping"
+
+
+@pytest.mark.parametrize(("own_s", "until_s"), [(0.0, 0.0), (20.0, 20.0), (100.0, 60.0)])
+def test_a_job_lowers_its_own_protection_and_never_raises_it(own_s: float, until_s: float) -> None:
+    rig = Rig("priority:preempts=on", grid(1, 1), protection=Protection(min_run_s=60))
+    rig.submit(Job("low", task=Task(min_run_s=own_s)))
+    rig.settle()
+    rig.submit(Job("high", priority=5))
+    assert rig.job("low").status == ("running" if until_s else "stopping")
+    if until_s:
+        assert rig.alarm == until_s
+        rig.later(until_s)
+        assert rig.job("low").status == "stopping"
 
 
 def test_a_job_is_preempted_only_so_often() -> None:
