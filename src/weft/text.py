@@ -61,6 +61,20 @@ def format_clock(seconds: float) -> str:
     return f"{hours}:{minutes:02}:{seconds:02}" if hours else f"{minutes}:{seconds:02}"
 
 
+def format_duration(seconds: float) -> str:
+    """Format seconds in two units at most: 42s, 7.5s, 5m 12s, 3h 4m, 2d."""
+    seconds = max(seconds, 0.0)
+    whole = round(seconds)
+    if whole < 60:
+        return f"{seconds:.1f}".removesuffix(".0") + "s"
+    size_s, unit, part_s, part_unit = next(each for each in _UNITS if whole >= each[0])
+    part = whole % size_s // part_s
+    return f"{whole // size_s:,}{unit}" + (f" {part}{part_unit}" if part else "")
+
+
+_UNITS = ((86400, "d", 3600, "h"), (3600, "h", 60, "m"), (60, "m", 1, "s"))
+
+
 def format_time(iso: str | None) -> str:
     """Format an ISO time in local time, without the date if that is today."""
     if iso is None:

@@ -8,7 +8,7 @@ from support.weft_cli import Weft
 
 def test_submit_with_flags_alone_runs_the_demo(weft: Weft) -> None:
     out, err = weft("submit", "--name=ResNet50 Training", "--gpus=2", "--memory=8192", "--duration=1s")
-    assert err == "weft: no command given: the job runs the built-in demo for 1 s\n"
+    assert err == "weft: no command given: the job runs the built-in demo for 1 s\nweft: duration: 1s\n"
     assert out.startswith("submitted job 1 (ResNet50 Training)")
     weft("wait", "1")
     shown = weft.show("1")

@@ -19,7 +19,7 @@ def test_a_job_is_submitted_waited_for_and_read(weft: Weft) -> None:
         "submit", "--name", "hello", "-t", "90", "--grace", "2", "--", "sh", "-c", "echo out; echo err >&2; exit 3"
     )
     assert out.startswith("submitted job ")
-    assert err == "weft: time limit: 1h 30m\nweft: grace: 2.0s\n"
+    assert err == "weft: time limit: 1h 30m\nweft: grace: 2s\n"
     job = out.split()[2]
     assert weft("wait", job, code=3).err == f"weft: job {job} is failed, exit code 3\n"
     assert weft("logs", job).out == "out\nerr\n"
@@ -252,7 +252,7 @@ def test_progress_is_shown_where_there_is_any(weft: Weft) -> None:
     job = weft.submit("--", "sh", "-c", bar)
     until(lambda: weft.show(job)["progress"])
     head, line = weft("queue").out.splitlines()
-    assert ("PROGRESS" in head, "25%" in line, "30.0s" in line) == (True, True, True)
+    assert ("PROGRESS" in head, "25%" in line, "30s" in line) == (True, True, True)
 
 
 def test_flags_as_slurm_has_them(weft: Weft) -> None:

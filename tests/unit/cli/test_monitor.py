@@ -49,7 +49,7 @@ def test_workers_gpus_and_jobs_are_drawn() -> None:
     assert "500/1000  ######......" in text
     assert "(Drained)" in text
     assert "75%" in text
-    assert "20.0s" in text
+    assert "20s" in text
     assert "n1[0],n2[0,1]" in text
     assert "(Resources)" in text
 

@@ -11,7 +11,7 @@ from weft.tui.model.board import Board
 from weft.tui.model.detail import detail_lines
 from weft.tui.model.gpu_layout import ZOOMS, make_layout
 from weft.tui.model.log_text import MAX_LINE_CHARS, MAX_LINES, LogText
-from weft.tui.model.spans import bar, clean, cut, duration, fit, sparkline, width_of, wrap
+from weft.tui.model.spans import bar, clean, cut, fit, sparkline, width_of, wrap
 from weft.tui.model.summary import keys_line, title_line, totals_line
 from weft.tui.model.tables import head, layout, row
 from weft.views.answers.base import replace_fields
@@ -49,11 +49,6 @@ def test_bars_and_sparklines() -> None:
     assert sparkline([1.0] * 5, 10) == "▄▄▄▄▄"
     assert len(sparkline(list(range(1000)), 20)) == 20
     assert sparkline([], 20) == ""
-
-
-@pytest.mark.parametrize(("seconds", "text"), [(0.4, "0s"), (62, "1m02s"), (3661, "1h01m"), (90000, "1d01h")])
-def test_durations(seconds: float, text: str) -> None:
-    assert duration(seconds) == text
 
 
 @pytest.mark.parametrize("width", [20, 40, 60, 80, 120, 200])

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from weft.cli import flags, render, tables, workload_flags
 from weft.cli.study_output import check_out
 from weft.cli.tables import Cell, Column
-from weft.cli.views.lab import figures
+from weft.text import format_duration
 
 if TYPE_CHECKING:
     from weft.lab.report.muri_pictures import Row
@@ -160,7 +160,7 @@ def _print(args: argparse.Namespace, table: Sequence[Row]) -> None:
         for key in COLUMNS:
             times = row.relative.get(key)
             value, shown = row.values[key], "-" if times is None else f"x{times:.2f}"
-            line.append(Cell(figures.duration(value), raw=f"{value:.1f}"))
+            line.append(Cell(format_duration(value), raw=f"{value:.1f}"))
             line.append(Cell(shown, raw=times if times is None else f"{times:.3f}"))
         lines.append(line)
     tables.print_table(columns, lines, args.color, title="Muri's figures; x: ratio to Muri-S or Muri-L")

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Final
 from weft.cli import connection, flags, render, tables
 from weft.cli.text import escape_controls, escape_lines, format_time, plural
 from weft.cli.views import job_table, stages
-from weft.cli.views.lab import figures
 from weft.errors import NotFound
+from weft.text import format_duration
 from weft.views.answers.base import plain
 
 if TYPE_CHECKING:
@@ -139,7 +139,7 @@ def _text(value: object) -> str:
 
 
 def _duration(seconds: float | None) -> str:
-    return "" if seconds is None else figures.duration(seconds)
+    return "" if seconds is None else format_duration(seconds)
 
 
 def _gpus(job: JobDetailView) -> str:

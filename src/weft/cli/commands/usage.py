@@ -152,12 +152,12 @@ def _job_json(usage: JobUsage, history: History) -> dict[str, Any]:
 
 
 def _pairs(usage: JobUsage, history: History) -> list[tuple[str, Cell]]:
-    from weft.cli.views.lab.figures import duration
+    from weft.text import format_duration
 
     found = _job_json(usage, history)
     reserved, used = found["memory_reserved_mb"], found["memory_mb"]
     memory = f"{used:,} MB of {reserved:,} MB reserved" if used and reserved else f"{used:,} MB" if used else "-"
-    cpu = "-" if found["cpu_s"] is None else duration(found["cpu_s"])
+    cpu = "-" if found["cpu_s"] is None else format_duration(found["cpu_s"])
     if found["cpu_share"] is not None:
         cpu += f", {found['cpu_share']:.0%} of its CPUs"
     models = ", ".join(f"{hours:,.2f} h {model or 'of unnamed GPUs'}" for model, hours in found["models"].items())
@@ -165,7 +165,7 @@ def _pairs(usage: JobUsage, history: History) -> list[tuple[str, Cell]]:
     busy = "not sampled" if usage.utilisation is None else f"{usage.utilisation:.0%} busy"
     pairs = [
         ("job", f"{usage.id} ({found['name']})" if found["name"] else usage.id), ("user", usage.user or "-"),
-        ("status", usage.status), ("ran for", duration(usage.run_s)), ("GPU time", models or "-"),
+        ("status", usage.status), ("ran for", format_duration(usage.run_s)), ("GPU time", models or "-"),
         ("GPUs", busy if usage.gpus else "none"), ("GPU memory", memory), ("CPU time", cpu),
         ("main memory", f"{found['rss_mb']:,} MB in one process" if found["rss_mb"] else "-"), ("energy", energy),
         *(("advice", text) for text in found["advice"]),

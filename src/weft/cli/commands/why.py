@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Final
 from weft.cli import connection, flags, render
 from weft.cli.text import escape_controls, escape_lines, format_time, plural
 from weft.cli.views import job_table
-from weft.cli.views.lab import figures
 from weft.errors import NotFound
 from weft.model.status import Reason
+from weft.text import format_duration
 
 if TYPE_CHECKING:
     from weft.access.client import Client
@@ -92,7 +92,7 @@ def _expected(found: ExplainView) -> list[str]:
     if unblock.in_s is None:
         return [f"expected start: {ended}; the time is unknown without --time or --duration"]
     earliest = "not before " if found.ahead else ""
-    at = f"{earliest}{format_time(found.expected_start)}, in about {figures.duration(unblock.in_s)}"
+    at = f"{earliest}{format_time(found.expected_start)}, in about {format_duration(unblock.in_s)}"
     return [f"expected start: {at}, {ended}"]
 
 

@@ -264,10 +264,10 @@ def _report_limits(specs: Sequence[JobSpec]) -> None:
     for spec in specs:
         for name, field in (("time limit", "time_limit_s"), ("duration", "declared_s"), ("grace", "grace_s")):
             if spec.HasField(field):
-                from weft.cli.views.lab.figures import duration  # few jobs have any of them
+                from weft.text import format_duration
 
                 of = f" of {spec.name}" if len(specs) > 1 and spec.name else ""
-                render.print_message(f"{name}{of}: {duration(getattr(spec, field))}")
+                render.print_message(f"{name}{of}: {format_duration(getattr(spec, field))}")
 
 
 def submitted_views(specs: Sequence[JobSpec], ids: Sequence[str]) -> list[SubmittedView]:

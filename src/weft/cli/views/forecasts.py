@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from weft.cli import tables
 from weft.cli.tables import Cell, Column
 from weft.cli.text import plural
-from weft.cli.views.lab.figures import duration
+from weft.text import format_duration
 
 if TYPE_CHECKING:
     from weft.views.answers.forecasts import JobEffectView, WaitsView, WhatIfView
@@ -70,8 +70,8 @@ def _change(before_s: float | None, after_s: float | None) -> list[Cell]:
         return [*cells, Cell("-")]
     difference_s = after_s - before_s
     sign = "-" if difference_s < 0 else "+"
-    return [*cells, Cell(f"{sign}{duration(abs(difference_s))}", raw=difference_s)]
+    return [*cells, Cell(f"{sign}{format_duration(abs(difference_s))}", raw=difference_s)]
 
 
 def _seconds(seconds: float | None) -> Cell:
-    return Cell("unknown") if seconds is None else Cell(duration(seconds), raw=seconds)
+    return Cell("unknown") if seconds is None else Cell(format_duration(seconds), raw=seconds)

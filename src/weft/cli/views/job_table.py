@@ -50,9 +50,9 @@ def progress(found: ProgressView | None) -> str:
 def eta(found: ProgressView | None) -> str:
     if found is None or found.eta_s is None:
         return ""
-    from weft.cli.views.lab.figures import duration  # few jobs report progress
+    from weft.text import format_duration
 
-    return duration(found.eta_s)
+    return format_duration(found.eta_s)
 
 
 def _where(row: JobView) -> str:

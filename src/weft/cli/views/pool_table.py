@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from weft.cli.tables import Cell, Column
 from weft.cli.text import format_time
-from weft.cli.views.lab import figures
+from weft.text import format_duration
 
 if TYPE_CHECKING:
     from weft.views.answers.pools import AllocationView, PoolView
@@ -30,12 +30,12 @@ def row(pool: PoolView) -> list[Cell]:
     return [
         Cell(pool.name), Cell(pool.provider), Cell(pool.state, COLORS.get(pool.state, "")), Cell(str(pool.nodes)),
         Cell(str(pool.waiting)), Cell(str(pool.wanted)), Cell(str(pool.max_nodes)), Cell(str(pool.gpus)),
-        Cell(pool.model or "-"), Cell(figures.duration(pool.time_s)), Cell(reason.partition("\n")[0]),
+        Cell(pool.model or "-"), Cell(format_duration(pool.time_s)), Cell(reason.partition("\n")[0]),
     ]  # fmt: skip
 
 
 def allocation(each: AllocationView) -> list[Cell]:
-    idle = "-" if each.idle_s is None else figures.duration(each.idle_s)
+    idle = "-" if each.idle_s is None else format_duration(each.idle_s)
     return [
         Cell(each.node), Cell(each.id or "-"), Cell(each.phase), Cell(str(each.jobs)), Cell(idle),
         Cell(format_time(each.requested)), Cell(format_time(each.ends) if each.ends else "-"), Cell(each.reason),
@@ -54,7 +54,7 @@ def lines(pool: PoolView) -> Iterator[str]:
     )
     now = f"{pool.nodes} joined, {pool.waiting} waiting, {pool.wanted} more wanted"
     yield f"  nodes: {now}; from {pool.min_nodes} to {pool.max_nodes}"
-    yield f"  time: {figures.duration(pool.time_s)}, idle: {figures.duration(pool.idle_s)}, backlog: {pool.backlog}"
+    yield f"  time: {format_duration(pool.time_s)}, idle: {format_duration(pool.idle_s)}, backlog: {pool.backlog}"
     if pool.options:
         yield f"  options: {shlex.join(pool.options)}"
     for key, value in pool.settings.items():

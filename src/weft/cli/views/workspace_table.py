@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from weft.cli.tables import Cell, Column
 from weft.cli.text import format_clock
 from weft.cli.views import job_table
-from weft.cli.views.lab import figures
+from weft.text import format_duration
 
 if TYPE_CHECKING:
     from weft.workspace.status import TaskView, WorkspaceGpuView, WorkspaceView
@@ -58,7 +58,7 @@ def tasks(found: WorkspaceView, *, log: bool = True) -> tuple[tuple[Column, ...]
 
 
 def _row(task: TaskView, *, log: bool) -> list[Cell]:
-    eta = "-" if task.eta_s is None else figures.duration(task.eta_s)
+    eta = "-" if task.eta_s is None else format_duration(task.eta_s)
     return [
         Cell(task.name),
         Cell(task.state, COLOURS.get(task.state, "")),

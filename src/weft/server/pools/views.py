@@ -15,6 +15,7 @@ from weft.server.pools.keeper import PoolKeeper
 from weft.server.pools.memory import AllocationMemory
 from weft.server.pools.providers import TITLES
 from weft.server.pools.rules import CRASH_LOOP, WAITING
+from weft.text import format_duration
 from weft.views.answers.explain import ReasonView
 from weft.views.answers.pools import AllocationView, PoolView
 from weft.views.from_state.timestamps import iso
@@ -64,10 +65,11 @@ def explain_pools(keeper: PoolKeeper, job: JobState, now: Seconds) -> Iterator[R
             continue
         if outlasts(pool, job.job):
             need_s = time_needed_s(job.job) or 0.0
+            enough = f"time={-(-(need_s + pool.time_s - pool.usable_s) // 60):.0f}m"
             yield ReasonView(
                 Reason.LONGER,
-                f"it needs {_duration(need_s)}, the nodes of pool {pool.name} last {_duration(pool.time_s)} "
-                f"(weft pool set {pool.name} time={_duration(need_s + pool.time_s - pool.usable_s, short=True)})",
+                f"it needs {format_duration(need_s)}, the nodes of pool {pool.name} last "
+                f"{format_duration(pool.time_s)} (weft pool set {pool.name} {enough})",
             )
         else:
             yield ReasonView(Reason.POOL, f"{pool.name}: {_describe(keeper, state, now)}")
@@ -98,15 +100,6 @@ def _describe(keeper: PoolKeeper, state: PoolState, now: Seconds) -> str:
             f"all {state.pool.max_nodes} nodes are in use (weft pool set {name} max-nodes={state.pool.max_nodes + 1})"
         )
     return f"{len(live)} of {state.pool.max_nodes} nodes"
-
-
-def _duration(seconds: float, *, short: bool = False) -> str:
-    """Format a duration in whole hours, minutes or seconds."""
-    for unit, name in ((3600, "h"), (60, "min")):
-        if seconds >= unit:
-            count = seconds / unit
-            return f"{-(-seconds // unit):.0f}{name[0]}" if short else f"{count:.1f}".removesuffix(".0") + f" {name}"
-    return f"{seconds:.0f}s" if short else f"{seconds:.0f} s"
 
 
 def pool_problems(keeper: PoolKeeper) -> list[str]:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable
-from datetime import datetime
 from typing import Final
 
 from weft.model.status import ENDED
@@ -15,6 +14,7 @@ from weft.views.answers.changes import ChangesView, EventView
 from weft.views.answers.jobs import JobView
 from weft.views.answers.live_rows import LiveRows
 from weft.views.answers.nodes import GpuView
+from weft.views.from_state.timestamps import seconds_of
 
 MAX_ENDED: Final = 500
 """Ended jobs that stay on the screen."""
@@ -143,10 +143,6 @@ class Board(LiveRows):
         """Return the part of the GPU memory that is used, or reserved where no driver reports."""
         there = sum(gpu.memory_mb for gpu in self.gpus.values())
         return sum(map(memory_of, self.gpus.values())) / max(there, 1)
-
-
-def seconds_of(iso: str | None) -> float:
-    return 0.0 if iso is None else datetime.fromisoformat(iso).timestamp()
 
 
 def memory_of(gpu: GpuView) -> int:

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from weft.model.status import ENDED
-from weft.text import format_clock, format_time, plural
+from weft.text import format_clock, format_duration, format_time, plural
 from weft.tui.model.rows import STATE_MARKS, STATE_STYLES
-from weft.tui.model.spans import Line, Span, amount_mb, bar, clean, duration, fit, sparkline, wrap
+from weft.tui.model.spans import Line, Span, amount_mb, bar, clean, fit, sparkline, wrap
 from weft.views.answers.explain import ExplainView
 from weft.views.answers.forecast_words import forecast_pairs, unblock_text
 from weft.views.answers.jobs import JobDetailView, JobView, ProgressView
@@ -33,7 +33,7 @@ def headline(job: JobView, time_s: float) -> Line:
 def progress_lines(progress: ProgressView | None, width: int) -> list[Line]:
     if progress is None or progress.step is None:
         return []
-    left = "" if progress.eta_s is None else f"  {duration(progress.eta_s)} left"
+    left = "" if progress.eta_s is None else f"  {format_duration(int(progress.eta_s))} left"
     if not progress.total:
         return [_pair("progress", f"step {progress.step:,}{left}")]
     part = min(progress.step / progress.total, 1.0)
@@ -92,7 +92,8 @@ def run_lines(job: JobDetailView, now: float) -> list[Line]:
         lines.append(
             [
                 _label("runs" if not lines else ""), (fit(f"{run.run}", 3, right=True), "strong"),
-                (fit(f" {how}{code}{why}", 22), style), (fit(duration(until - run.started), 8, right=True), ""),
+                (fit(f" {how}{code}{why}", 22), style),
+                (fit(format_duration(int(until - run.started)), 8, right=True), ""),
                 (f"  {clean(run.place)}", "dim"),
             ]
         )  # fmt: skip
@@ -108,14 +109,14 @@ def about_lines(job: JobDetailView, width: int) -> list[Line]:
     rows: list[tuple[str, str]] = [
         ("GPUs", gpus),
         ("on", job.place or job.last_place),
-        ("GPU time", duration(job.gpu_seconds) if job.gpu_seconds else ""),
+        ("GPU time", format_duration(int(job.gpu_seconds)) if job.gpu_seconds else ""),
         ("priority", str(job.priority)),
         ("group", job.group),
         ("team", job.team),
         ("had", ", ".join(counts)),
         ("after", ", ".join(job.after)),
         ("params", ", ".join(f"{name}={value}" for name, value in job.params.items())),
-        ("time limit", duration(job.time_limit_s) if job.time_limit_s else ""),
+        ("time limit", format_duration(int(job.time_limit_s)) if job.time_limit_s else ""),
         ("deadline", format_time(job.spec["deadline"]) if "deadline" in job.spec else ""),
         ("checkpoint", job.checkpoint.path if job.checkpoint is not None else ""),
         ("submitted", format_time(job.submitted)),

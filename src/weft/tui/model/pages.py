@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from weft.text import format_time
+from weft.text import format_duration, format_time
 from weft.tui.model.board import Board
 from weft.tui.model.detail import metric_lines, progress_lines
-from weft.tui.model.spans import Line, bar, clean, duration, fit
+from weft.tui.model.spans import Line, bar, clean, fit
 from weft.views.answers.jobs import JobView
 from weft.views.answers.services import ServiceView
 from weft.views.answers.weaves import WeaveView
@@ -74,7 +74,7 @@ def weave_lines(weave: WeaveView) -> list[Line]:
         for stage in member.stages:
             mean = "-" if stage.time_s is None else f"{stage.time_s * 1000:.1f} ms"
             wait = "-" if stage.wait_s is None else f"{stage.wait_s * 1000:.1f} ms"
-            held = f"held {duration(stage.served_s)}, waited {duration(stage.waited_s)}"
+            held = f"held {format_duration(int(stage.served_s))}, waited {format_duration(int(stage.waited_s))}"
             text = f"{stage.grants:,} turns of {mean}, wait {wait}; {held}"
             lines.append([(fit(stage.stage, LABEL), "dim"), (text, "")])
     return lines

@@ -8,9 +8,9 @@ from typing import Final
 
 from weft.model.groups import group_label
 from weft.model.status import ENDED
-from weft.text import format_clock
+from weft.text import format_clock, format_duration
 from weft.tui.model.board import Board
-from weft.tui.model.spans import Span, amount_mb, bar, duration
+from weft.tui.model.spans import Span, amount_mb, bar
 from weft.tui.model.tables import Cells, Column
 from weft.views.answers.changes import EventView
 from weft.views.answers.jobs import JobView, ProgressView
@@ -120,7 +120,7 @@ def progress_cell(progress: ProgressView | None, width: int) -> list[Span]:
 
 
 def eta_text(progress: ProgressView | None) -> str:
-    return "" if progress is None or progress.eta_s is None else duration(progress.eta_s)
+    return "" if progress is None or progress.eta_s is None else format_duration(int(progress.eta_s))
 
 
 def node_cells(node: NodeView) -> Cells:
@@ -175,7 +175,7 @@ def weave_cells(weave: WeaveView, now: float) -> Cells:
         "rate": [*bar(total / max(len(weave.members), 1), 10), (f" {total:.2f}x", "")]
         if rates
         else ("measuring", "dim"),
-        "since": ("" if since is None else duration(now - since), "dim"),
+        "since": ("" if since is None else format_duration(int(now - since)), "dim"),
         "order": (weave.order, "dim"),
         "members": (members, ""),
     }

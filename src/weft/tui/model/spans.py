@@ -99,15 +99,3 @@ def amount_mb(value: float) -> str:
     if value < 1000:
         return f"{value:.0f}M"
     return f"{value / 1024:.1f}G" if value < 102400 else f"{value / 1024:.0f}G"
-
-
-def duration(seconds: float) -> str:
-    """Format a duration in two units at most: 42s, 5m12s, 3h04m, 2d03h."""
-    whole = int(max(seconds, 0))
-    if whole < 60:
-        return f"{whole}s"
-    if whole < 3600:
-        return f"{whole // 60}m{whole % 60:02}s"
-    if whole < 86400:
-        return f"{whole // 3600}h{whole % 3600 // 60:02}m"
-    return f"{whole // 86400}d{whole % 86400 // 3600:02}h"

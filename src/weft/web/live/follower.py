@@ -11,6 +11,7 @@ from typing import Final
 from weft.access.client import Client
 from weft.errors import WeftError
 from weft.views.answers.changes import ChangesView
+from weft.views.from_state.timestamps import seconds_of
 from weft.web.live.job_table import JobTable
 
 RETRY_S: Final = 1.0
@@ -97,9 +98,3 @@ class Follower:
             if not found.more or not found.jobs:
                 return
             self._ended.wait(PAGE_PAUSE_S)
-
-
-def seconds_of(iso: str | None) -> float:
-    from datetime import datetime
-
-    return 0.0 if iso is None else datetime.fromisoformat(iso).timestamp()

@@ -11,10 +11,10 @@ export function duration(seconds) {
   if (seconds === null || seconds === undefined || !Number.isFinite(seconds)) return "–";
   const all = Math.max(0, Math.floor(seconds));
   const days = Math.floor(all / 86400), hours = Math.floor(all / 3600) % 24, minutes = Math.floor(all / 60) % 60;
-  if (days) return `${days} d ${hours} h`;
-  if (hours) return `${hours} h ${String(minutes).padStart(2, "0")} min`;
-  if (minutes) return `${minutes} min ${String(all % 60).padStart(2, "0")} s`;
-  return seconds < 10 && seconds % 1 ? `${seconds.toFixed(1)} s` : `${all} s`;
+  if (days) return hours ? `${days}d ${hours}h` : `${days}d`;
+  if (hours) return minutes ? `${hours}h ${minutes}m` : `${hours}h`;
+  if (minutes) return all % 60 ? `${minutes}m ${all % 60}s` : `${minutes}m`;
+  return seconds < 10 && seconds % 1 ? `${seconds.toFixed(1)}s` : `${all}s`;
 }
 
 export function short(seconds) {

@@ -67,7 +67,7 @@ def test_a_script_that_fails_pauses_its_pool_and_says_why(site: PoolSite) -> Non
         for problem in json.loads(weft.weft("doctor", "--json", code=None))["problems"]
     )
     long = weft.submit("true", flags=("--gpus", "2", "--time", "6h"))
-    assert "LongerThanAllocations: it needs 6 h, the nodes of pool broken last 30 min" in weft.weft("why", long)
+    assert "LongerThanAllocations: it needs 6h, the nodes of pool broken last 30m" in weft.weft("why", long)
     site.remove("broken")
 
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from weft.cli import render, tables, workload_flags
 from weft.cli.tables import Cell, Column
-from weft.cli.views.lab import figures
 from weft.errors import InputError
+from weft.text import format_duration
 
 if TYPE_CHECKING:
     from weft.sim.traces.trace import Trace
@@ -106,7 +106,7 @@ def _print_counts(found: Mapping[str, Any], args: argparse.Namespace) -> None:
     ):
         if key in found:
             value = found[key]
-            text = "-" if value is None else shown.format(value) if shown else figures.duration(value)
+            text = "-" if value is None else shown.format(value) if shown else format_duration(value)
             keys.append(key)
             pairs.append((label, Cell(text, raw=value)))
     tables.print_pairs(pairs, args.color, title=f"{found['trace']} ({found['format']})", keys=keys)
@@ -127,7 +127,7 @@ def _print_spreads(found: Mapping[str, Any], args: argparse.Namespace) -> None:
 
 def _human(key: str, value: float) -> str:
     if key.endswith("_s"):
-        return figures.duration(value)
+        return format_duration(value)
     return f"{value:,}" if isinstance(value, int) else f"{value:,.1f}"
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from weft.cli.tables import BEST, Cell
+from weft.text import format_duration
 
 LABELS: Final = {
     "avg_jct_s": "average JCT",
@@ -35,19 +36,7 @@ def _human(key: str, value: float) -> str:
     if key == "cpu_s":
         return f"{value:.2f}"
     if key.endswith("_s"):
-        return duration(value)
+        return format_duration(value)
     if key == "gpu_utilisation":
         return f"{value:.1%}"
     return f"{value:,}" if isinstance(value, int) else f"{value:,.2f}"
-
-
-def duration(seconds: float) -> str:
-    """Format seconds: 3d 4h, 1h 23m, 5m 12s, 42.0s."""
-    whole = round(seconds)
-    if whole < 60:
-        return f"{seconds:.1f}s"
-    size_s, unit, part_s, part = next(each for each in _UNITS if whole >= each[0])
-    return f"{whole // size_s:,}{unit} {whole % size_s // part_s}{part}"
-
-
-_UNITS: Final = ((86400, "d", 3600, "h"), (3600, "h", 60, "m"), (60, "m", 1, "s"))

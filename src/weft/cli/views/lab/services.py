@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from weft.cli.tables import Cell, Column
-from weft.cli.views.lab import figures
 from weft.lab.report.page import Cell as PageCell
 from weft.lab.report.page import Table
+from weft.text import format_duration
 
 SERVICE_COLUMNS: Final = (
     Column("service", key="service"), Column("requests", key="requests"), Column("late", key="violations"),
@@ -62,5 +62,5 @@ def _cell(key: str, value: float | None) -> Cell:
     if key in ("p50_s", "p95_s", "p99_s"):
         return Cell(f"{1000 * value:,.0f} ms", raw=round(value, 6))
     if key == "replica_s":
-        return Cell(figures.duration(value), raw=round(value, 1))
+        return Cell(format_duration(value), raw=round(value, 1))
     return Cell(f"{value:,.1f}" if isinstance(value, float) else f"{value:,}", raw=value)

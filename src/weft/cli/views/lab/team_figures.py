@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from weft.cli.tables import Cell, Column
-from weft.cli.views.lab import figures
 from weft.cli.views.lab.services import POLICY, Tabled
+from weft.text import format_duration
 
 COLUMNS: Final = (
     Column("team", key="team"), Column("jobs", key="jobs"), Column("avg JCT", key="avg_jct_s"),
@@ -33,5 +33,5 @@ def _cell(key: str, value: float | None) -> Cell:
     if value is None:
         return Cell("-", raw=None)
     if key.endswith("_s"):
-        return Cell(figures.duration(value), raw=round(value, 1))
+        return Cell(format_duration(value), raw=round(value, 1))
     return Cell(f"{value:,.1f}", raw=round(value, 2)) if isinstance(value, float) else Cell(f"{value:,}", raw=value)
