@@ -234,6 +234,6 @@ def _task_keys() -> set[str]:
 
 
 def _count(count: int, noun: str) -> str:
-    from weft.cli.text import plural
+    from weft.text import plural
 
     return plural(count, noun)

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Final
 
 from weft.cli import flags, live_history, render, tables
 from weft.cli.tables import Cell
-from weft.cli.text import plural
 from weft.errors import InputError
+from weft.text import plural
 
 if TYPE_CHECKING:
     from weft.lab.compare.workload import ReadWorkload

@@ -18,8 +18,8 @@ from typing import Any, Final, NamedTuple, NoReturn
 
 from weft.cli import sigterm
 from weft.cli.help_format import HelpFormatter
-from weft.cli.text import escape_lines
 from weft.errors import SUGGESTED, InputError, UnknownName, WeftError, missing_package, report_of
+from weft.text import escape_lines
 
 INTERRUPTED: Final = 130
 BROKEN_PIPE: Final = 141

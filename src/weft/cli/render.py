@@ -14,8 +14,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final, Self, TextIO
 
-from weft.cli.text import escape_lines
 from weft.errors import InputError
+from weft.text import escape_lines
 
 if TYPE_CHECKING:
     from weft.views.answers.base import View

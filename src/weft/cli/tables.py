@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 from weft.cli import render
-from weft.cli.text import display_width, escape_controls, truncate
+from weft.text import display_width, escape_controls, truncate
 
 COLOURS: Final = {
     "green": "32",

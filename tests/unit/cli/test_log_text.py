@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator
 
 import pytest
 
-from weft.cli.text import display_width, escape_controls, format_clock, truncate
 from weft.cli.views.log_text import collapse_redraws, strip_escape_codes
+from weft.text import display_width, escape_controls, format_clock, truncate
 
 COLLAPSED = {
     "plain": (b"a\nb\n", b"a\nb\n"),

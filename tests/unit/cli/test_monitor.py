@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from weft.cli.text import display_width
 from weft.cli.views.monitor import Screen, bar, combine, draw, is_on
+from weft.text import display_width
 from weft.views.answers.base import replace_fields
 from weft.views.answers.jobs import JobView, ProgressView, QueueView
 from weft.views.answers.nodes import BlockView, GpusView, GpuView, MonitorView, NodesView, NodeView

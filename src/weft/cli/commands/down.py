@@ -6,8 +6,8 @@ import argparse
 from typing import Final
 
 from weft.cli import connection, render
-from weft.cli.text import plural
 from weft.cli.views import change_report
+from weft.text import plural
 
 EXAMPLE: Final = """examples:
   weft down

@@ -7,8 +7,8 @@ import argparse
 from typing import TYPE_CHECKING, Final
 
 from weft.cli import flags
-from weft.cli.text import plural
 from weft.cli.views import change_report
+from weft.text import plural
 
 if TYPE_CHECKING:
     from weft.views.answers.operations import DrainedView

@@ -7,8 +7,8 @@ import time
 from typing import Final
 
 from weft.cli import connection, flags, render
-from weft.cli.text import plural
 from weft.cli.views import job_table
+from weft.text import plural
 
 EXAMPLE: Final = """examples:
   weft history --since 2d --failed --group sweep

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import Any, Final, Generic, TypeVar
 
 from weft.cli import connection, flags, render
-from weft.cli.text import plural
 from weft.errors import InputError
+from weft.text import plural
 from weft.views.answers.base import Answer
 from weft.views.answers.operations import (
     CORDON,

@@ -10,10 +10,10 @@ import time
 from typing import TYPE_CHECKING, Final
 
 from weft.cli import connection, flags, render, tables
-from weft.cli.text import plural
 from weft.cli.views import job_table
 from weft.errors import Unreachable
 from weft.model.status import Reason
+from weft.text import plural
 
 if TYPE_CHECKING:
     from weft.access.client import Client

@@ -8,10 +8,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from weft.cli import connection, flags, render, tables
-from weft.cli.text import escape_controls, escape_lines, format_time, plural
 from weft.cli.views import job_table, stages
 from weft.errors import NotFound
-from weft.text import format_duration
+from weft.text import escape_controls, escape_lines, format_duration, format_time, plural
 from weft.views.answers.base import plain
 
 if TYPE_CHECKING:

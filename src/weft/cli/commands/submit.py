@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from weft.cli import connection, flags, render
 from weft.cli.submit import task_flags
-from weft.cli.text import escape_controls, plural
+from weft.text import escape_controls, plural
 
 if TYPE_CHECKING:
     from weft.cli.submit.submission import SubmittedView

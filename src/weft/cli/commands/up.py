@@ -11,8 +11,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from weft.cli import connection, flags, render
-from weft.cli.text import plural
 from weft.errors import InputError
+from weft.text import plural
 
 if TYPE_CHECKING:
     from weft.access.endpoints.paths import Paths

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Final
 
 from weft.cli import connection, flags, render, tables
 from weft.cli.tables import Cell, Column
-from weft.cli.text import plural
 from weft.cli.views import stages
+from weft.text import plural
 
 if TYPE_CHECKING:
     from weft.views.answers.weaves import WeaveMemberView, WeaveView

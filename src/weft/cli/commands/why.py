@@ -8,11 +8,10 @@ import argparse
 from typing import TYPE_CHECKING, Final
 
 from weft.cli import connection, flags, render
-from weft.cli.text import escape_controls, escape_lines, format_time, plural
 from weft.cli.views import job_table
 from weft.errors import NotFound
 from weft.model.status import Reason
-from weft.text import format_duration
+from weft.text import escape_controls, escape_lines, format_duration, format_time, plural
 
 if TYPE_CHECKING:
     from weft.access.client import Client

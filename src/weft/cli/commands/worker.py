@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from weft.cli import connection, flags, render, sigterm
-from weft.cli.text import plural
 from weft.cli.views.worker import StatusLines
 from weft.errors import InputError
+from weft.text import plural
 
 if TYPE_CHECKING:
     from weft.access.endpoints.addresses import Address

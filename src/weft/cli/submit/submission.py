@@ -21,9 +21,9 @@ from weft.access.wire.convert import get, put
 from weft.access.wire.messages import JobSpec, SubmitRequest
 from weft.cli import render
 from weft.cli.submit.task_flags import flag_name, given_flags
-from weft.cli.text import plural
 from weft.errors import InputError
 from weft.inputs.quantities import parse_array
+from weft.text import plural
 from weft.views.answers.base import View
 
 if TYPE_CHECKING:

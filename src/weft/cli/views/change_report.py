@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from weft.access.wire.convert import pairs
 from weft.cli import connection, render
-from weft.cli.text import escape_controls, plural
+from weft.text import escape_controls, plural
 
 if TYPE_CHECKING:
     from weft.access.wire.messages import ChangeReply

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 from weft.cli import tables
 from weft.cli.tables import Cell, Column
-from weft.cli.text import plural
-from weft.text import format_duration
+from weft.text import format_duration, plural
 
 if TYPE_CHECKING:
     from weft.views.answers.forecasts import JobEffectView, WaitsView, WhatIfView

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from weft.cli import tables
 from weft.cli.tables import Cell, Column
-from weft.cli.text import format_clock, format_time
 from weft.errors import UnknownName
 from weft.model.groups import group_label
+from weft.text import format_clock, format_time
 
 if TYPE_CHECKING:
     from weft.views.answers.jobs import JobView, ProgressView

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from weft.cli import tables
 from weft.cli.tables import Cell, Column
-from weft.cli.text import plural
+from weft.text import plural
 
 if TYPE_CHECKING:
     from weft.access.client import Client

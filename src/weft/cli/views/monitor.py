@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from weft.cli import tables
 from weft.cli.tables import Cell, Column
-from weft.cli.text import format_time, plural
 from weft.cli.views import job_table, node_table
 from weft.model.slots import parse_slots
+from weft.text import format_time, plural
 from weft.views.answers.base import extend_view
 from weft.views.answers.nodes import MonitorView
 

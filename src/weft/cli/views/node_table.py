@@ -6,9 +6,8 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 from weft.cli.tables import Cell, Column
-from weft.cli.text import format_clock
 from weft.model.status import Reason
-from weft.text import natural
+from weft.text import format_clock, natural
 
 if TYPE_CHECKING:
     from weft.views.answers.nodes import GpuView, NodeView

@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from weft.cli.tables import Cell, Column
-from weft.cli.text import format_time
-from weft.text import format_duration
+from weft.text import format_duration, format_time
 
 if TYPE_CHECKING:
     from weft.views.answers.pools import AllocationView, PoolView

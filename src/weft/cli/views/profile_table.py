@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from weft.cli.tables import Cell, Column
-from weft.cli.text import format_time, plural
 from weft.cli.views.stages import milliseconds
+from weft.text import format_time, plural
 
 if TYPE_CHECKING:
     from weft.views.answers.jobs import StageTimesView

@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from weft.cli import render
-from weft.cli.text import escape_controls, plural
+from weft.text import escape_controls, plural
 
 if TYPE_CHECKING:
     from weft.access.endpoints.addresses import Address

@@ -6,9 +6,8 @@ import os
 from typing import TYPE_CHECKING, Final
 
 from weft.cli.tables import Cell, Column
-from weft.cli.text import format_clock
 from weft.cli.views import job_table
-from weft.text import format_duration
+from weft.text import format_clock, format_duration
 
 if TYPE_CHECKING:
     from weft.workspace.status import TaskView, WorkspaceGpuView, WorkspaceView

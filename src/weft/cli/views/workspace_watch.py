@@ -15,9 +15,9 @@ from typing import Final
 from weft.access.client import Client
 from weft.access.endpoints.paths import user_paths
 from weft.cli import render, tables
-from weft.cli.text import escape_controls
 from weft.cli.views import workspace_table
 from weft.errors import Refused, Unreachable, WeftError
+from weft.text import escape_controls
 from weft.workspace.config import Config
 from weft.workspace.locks import tasks_locked, try_lock
 from weft.workspace.sessions.backends import sessions_of

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Final
 from weft.access.endpoints import config
 from weft.access.endpoints.addresses import DEFAULT_PORT, Address, parse_address
 from weft.cli import flags, render
-from weft.cli.text import plural
 from weft.cli.views import change_report
 from weft.errors import InputError
+from weft.text import plural
 
 if TYPE_CHECKING:
     from weft.node.bringup.record import Record, Remote

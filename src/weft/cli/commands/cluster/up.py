@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Final
 
 from weft.access.endpoints.addresses import DEFAULT_PORT, Address
 from weft.cli import flags, render
-from weft.cli.text import plural
 from weft.errors import InputError
+from weft.text import plural
 
 if TYPE_CHECKING:
     from weft.model import Node

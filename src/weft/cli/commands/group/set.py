@@ -6,9 +6,9 @@ import argparse
 from typing import TYPE_CHECKING, Final
 
 from weft.cli import flags
-from weft.cli.text import plural
 from weft.cli.views import change_report
 from weft.errors import InputError
+from weft.text import plural
 
 if TYPE_CHECKING:
     from weft.views.answers.groups import GroupSettingsView

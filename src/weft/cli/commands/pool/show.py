@@ -6,9 +6,9 @@ import argparse
 from typing import Final
 
 from weft.cli import connection, flags, render, tables
-from weft.cli.text import escape_controls
 from weft.cli.views import pool_table
 from weft.errors import UnknownName
+from weft.text import escape_controls
 
 EXAMPLE: Final = """examples:
   weft pool show a100

@@ -7,8 +7,8 @@ import time
 from typing import TYPE_CHECKING, Final
 
 from weft.cli import connection, flags, render
-from weft.cli.text import escape_controls
 from weft.errors import WeftError
+from weft.text import escape_controls
 
 if TYPE_CHECKING:
     from weft.access.client import Client

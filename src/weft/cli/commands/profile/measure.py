@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Final
 
 from weft.cli import connection, flags, render, tables
 from weft.cli.submit import task_flags
-from weft.cli.text import plural
 from weft.cli.views import profile_table
 from weft.errors import InputError, Refused
+from weft.text import plural
 
 if TYPE_CHECKING:
     from weft.access.client import Client

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Final
 from weft.cli import connection, flags, render
 from weft.cli.actions import add_action
 from weft.cli.submit import sweep_flags, task_flags
-from weft.cli.text import escape_controls, plural
 from weft.errors import InputError
+from weft.text import escape_controls, plural
 
 if TYPE_CHECKING:
     from weft.access.jobspec.trials import SweepPlan

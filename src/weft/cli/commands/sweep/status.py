@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from weft.cli import connection, flags, render, tables
 from weft.cli.tables import Cell, Column
-from weft.cli.text import format_time
+from weft.text import format_time
 
 if TYPE_CHECKING:
     from weft.views.answers.sweeps import SweepView

@@ -8,9 +8,9 @@ from typing import Final
 
 from weft.cli import connection, flags, render
 from weft.cli.commands.sweep.results import find_sweep
-from weft.cli.text import plural
 from weft.cli.views import change_report
 from weft.model.status import ACTIVE, ENDED
+from weft.text import plural
 
 EXAMPLE: Final = """examples:
   weft sweep stop

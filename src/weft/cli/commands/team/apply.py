@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Final
 
 from weft.cli import flags
 from weft.cli.commands.team.add import warn_of_guarantees
-from weft.cli.text import plural
 from weft.cli.views import change_report
+from weft.text import plural
 
 if TYPE_CHECKING:
     from weft.model import Team

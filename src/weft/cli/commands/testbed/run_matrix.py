@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Final
 from weft.access.endpoints.addresses import DEFAULT_PORT, Address
 from weft.cli import flags, render
 from weft.cli.commands.testbed.report import print_report
-from weft.cli.text import plural
 from weft.errors import InputError
+from weft.text import plural
 
 if TYPE_CHECKING:
     from weft.lab.testbed.clusters import Site

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Final
 
 from weft.cli import flags, render
 from weft.cli.commands import metrics
-from weft.cli.text import plural
 from weft.errors import InputError
+from weft.text import plural
 
 if TYPE_CHECKING:
     from weft.history.metrics.figures import Record

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from weft.cli import connection, flags, live_history, render, workload_flags
 from weft.cli.commands import metrics
-from weft.cli.text import plural
 from weft.errors import InputError
+from weft.text import plural
 
 if TYPE_CHECKING:
     from weft.access.client import Client

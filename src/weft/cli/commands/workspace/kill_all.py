@@ -7,7 +7,7 @@ import sys
 from typing import Final
 
 from weft.cli import render
-from weft.cli.text import plural
+from weft.text import plural
 
 EXAMPLE: Final = """example:
   weft workspace kill-all -y"""

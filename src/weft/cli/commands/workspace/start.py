@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from weft.cli import render
-from weft.cli.text import plural
+from weft.text import plural
 
 if TYPE_CHECKING:
     from weft.workspace.config import Config

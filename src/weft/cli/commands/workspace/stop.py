@@ -6,7 +6,7 @@ import argparse
 from typing import Final
 
 from weft.cli import render
-from weft.cli.text import plural
+from weft.text import plural
 
 EXAMPLE: Final = """example:
   weft workspace stop"""
