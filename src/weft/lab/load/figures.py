@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from math import ceil
 from typing import Final, NamedTuple
+
+from weft.history.metrics.quantile import quantile
 
 FAILED: Final = 0
 TIMED_OUT: Final = -1
@@ -64,13 +65,8 @@ def describe(values: Sequence[float]) -> dict[str, float]:
         return {}
     ordered = sorted(values)
     found = {"mean": sum(ordered) / len(ordered)}
-    found.update({f"p{part}": percentile(ordered, part) for part in PERCENTILES})
+    found.update({f"p{part}": quantile(ordered, part / 100) for part in PERCENTILES})
     return {**found, "max": ordered[-1]}
-
-
-def percentile(ordered: Sequence[float], part: float) -> float:
-    """Return the nearest-rank percentile of sorted values, of which there is at least one."""
-    return ordered[max(0, ceil(len(ordered) * part / 100) - 1)]
 
 
 def by_second(sent: Sequence[Sent]) -> list[tuple[int, int, float, float]]:
@@ -82,6 +78,6 @@ def by_second(sent: Sequence[Sent]) -> list[tuple[int, int, float, float]]:
     for at in range(max(seconds, default=-1) + 1):
         here = seconds.get(at, [])
         good = sorted(each.seconds for each in here if 0 < each.status < 400)
-        p50, p99 = (percentile(good, 50), percentile(good, 99)) if good else (0.0, 0.0)
+        p50, p99 = (quantile(good, 0.5), quantile(good, 0.99)) if good else (0.0, 0.0)
         rows.append((len(here), len(here) - len(good), p50, p99))
     return rows

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from math import ceil
 from typing import TYPE_CHECKING, Any
 
 from weft.history.metrics.figures import figures
 from weft.history.metrics.history import Selection, in_trace_time, read_history
+from weft.history.metrics.quantile import quantile
 from weft.history.metrics.records import ClusterRow
 from weft.model import Exited, Fact, Job, JobId, Start, Started, Stop
 
@@ -89,8 +89,6 @@ def as_json(found: Mapping[str, Latency]) -> dict[str, Any]:
 
 def _latency(values_ms: list[float]) -> Latency:
     values_ms.sort()
-    return Latency(len(values_ms), _quantile(values_ms, 0.5), _quantile(values_ms, 0.9))
-
-
-def _quantile(ascending: Sequence[float], part: float) -> float | None:
-    return round(ascending[ceil(part * len(ascending)) - 1], 2) if ascending else None
+    if not values_ms:
+        return Latency(0, None, None)
+    return Latency(len(values_ms), round(quantile(values_ms, 0.5), 2), round(quantile(values_ms, 0.9), 2))

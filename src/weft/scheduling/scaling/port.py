@@ -41,6 +41,15 @@ class Wish(NamedTuple):
     why: str
 
 
+class Resize(NamedTuple):
+    """The number of replicas that an autoscaler wants for a service, and the figures behind it."""
+
+    service: str
+    replicas: int
+    why: str
+    inputs: tuple[tuple[str, float], ...]
+
+
 class Autoscaler:
     """An autoscaler. An attribute that a subclass annotates becomes an option."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from math import inf
-from typing import Final, NamedTuple
+from typing import Final
 
 from weft.access.wire.messages import LoadReport, ServiceLoad
 from weft.model import Seconds
@@ -12,7 +12,7 @@ from weft.scheduling.core.state.services import MAX_REVISIONS, ServiceState
 from weft.scheduling.core.state.state import State
 from weft.scheduling.plugins import registry
 from weft.scheduling.scaling.capacity import LearnedCapacity
-from weft.scheduling.scaling.port import Autoscaler, Load, ScaleBounds, ScaleState, decide
+from weft.scheduling.scaling.port import Autoscaler, Load, Resize, ScaleBounds, ScaleState, decide
 from weft.server.services.error_gate import Answers, judge
 from weft.views.from_state.measured import NO_LOAD, MeasuredLoad
 
@@ -23,15 +23,6 @@ BUSY_S: Final = 3.0
 MIN_RATE_S: Final = 0.5
 FULL_PART: Final = 0.95
 """The part of the time in which requests wait while a service is saturated."""
-
-
-class Resize(NamedTuple):
-    """The number of replicas that an autoscaler wants, and the figures behind it."""
-
-    service: str
-    replicas: int
-    why: str
-    inputs: tuple[tuple[str, float], ...]
 
 
 @dataclass

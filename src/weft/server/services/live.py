@@ -11,9 +11,9 @@ from weft.model import Decision, Event, JobId, ReplicaDrained, Seconds, Service
 from weft.node.engine.background import TaskSet
 from weft.scheduling.core.scheduler import Scheduler
 from weft.scheduling.core.state.state import State
-from weft.scheduling.scaling.port import TICK_S
+from weft.scheduling.scaling.port import TICK_S, Resize
 from weft.server.loop import Loop
-from weft.server.services.autoscaling import Autoscaling, Resize
+from weft.server.services.autoscaling import Autoscaling
 from weft.server.services.routers import Routers, Run
 from weft.server.services.routes import route_table
 

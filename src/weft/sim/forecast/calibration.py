@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple
 from weft.model import JobId, Seconds
 from weft.model.status import ENDED
 from weft.scheduling.core.state.state import State
-from weft.sim.forecast.quantiles import Forecast, JobForecast, Quantiles
+from weft.sim.forecast.quantiles import Forecast, JobForecast, Quantiles, next_quantile
 
 MIN_OUTCOMES: Final = 10
 """With fewer outcomes, forecasts stay as they are."""
@@ -86,7 +86,7 @@ class Calibration:
         """Return the forecast with a corrected P90. A job ends as much later as it starts later."""
         if len(self._outcomes) < MIN_OUTCOMES:
             return found
-        factor = _quantile([*self._outcomes, *self._overdue(found.at)], SHARE)
+        factor = next_quantile(sorted([*self._outcomes, *self._overdue(found.at)]), SHARE)
         return replace(found, jobs={job: _corrected(each, found.at, factor) for job, each in found.jobs.items()})
 
     def _overdue(self, now: Seconds) -> list[float]:
@@ -108,11 +108,6 @@ def _outcome(expected: Expected, start: Seconds) -> float:
 def _is_comparable(job: JobForecast, now: Seconds) -> bool:
     start = job.start
     return start.p50 is not None and start.p90 is not None and start.p50 - now >= MIN_WAIT_S
-
-
-def _quantile(values: Sequence[float], share: float) -> float:
-    """Return the value that a further one stays below with this probability."""
-    return sorted(values)[min(math.ceil(share * (len(values) + 1)), len(values)) - 1]
 
 
 def _corrected(job: JobForecast, now: Seconds, factor: float) -> JobForecast:

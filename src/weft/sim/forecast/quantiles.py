@@ -151,12 +151,10 @@ def _spread(times: Sequence[float], late: Sequence[float]) -> Quantiles:
 def quantiles(times: Sequence[float]) -> Quantiles:
     """Return the quantiles of sampled times, in which infinity stands for never."""
     ordered = sorted(times)
-    return Quantiles(_quantile(ordered, 0.5), _quantile(ordered, 0.9))
+    p50, p90 = (next_quantile(ordered, share) if ordered else math.inf for share in (0.5, 0.9))
+    return Quantiles(None if math.isinf(p50) else p50, None if math.isinf(p90) else p90)
 
 
-def _quantile(ordered: Sequence[float], share: float) -> float | None:
-    """Return the value that a further sample stays below with this probability; None: it may be infinite."""
-    if not ordered:
-        return None
-    value = ordered[min(math.ceil(share * (len(ordered) + 1)) - 1, len(ordered) - 1)]
-    return None if math.isinf(value) else value
+def next_quantile(ordered: Sequence[float], share: float) -> float:
+    """Return the value that a further sample stays below with this probability."""
+    return ordered[min(math.ceil(share * (len(ordered) + 1)), len(ordered)) - 1]

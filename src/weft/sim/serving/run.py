@@ -7,6 +7,7 @@ from bisect import bisect_right
 from dataclasses import dataclass, field
 from math import ceil
 
+from weft.history.metrics.quantile import quantile
 from weft.scheduling.scaling.capacity import LearnedCapacity
 from weft.scheduling.scaling.port import TICK_S, Autoscaler, Load, ScaleState, decide
 from weft.sim.serving.arrivals import Arrivals
@@ -110,9 +111,9 @@ def figures_of(
     return ServiceFigures(
         requests=len(sorted_s),
         late=len(sorted_s) - bisect_right(sorted_s, service.slo_s + 1e-12),
-        p50_s=_percentile(sorted_s, 0.5),
-        p95_s=_percentile(sorted_s, 0.95),
-        p99_s=_percentile(sorted_s, 0.99),
+        p50_s=_quantile(sorted_s, 0.5),
+        p95_s=_quantile(sorted_s, 0.95),
+        p99_s=_quantile(sorted_s, 0.99),
         replica_s=replica_s,
         cold_starts=sum(each.ready_s > 0 for each in ordered),
         scale_actions=actions,
@@ -137,9 +138,8 @@ class Series:
         self.replicas.append(load.replicas)
 
 
-def _percentile(sorted_s: list[float], part: float) -> float:
-    """Return the nearest-rank percentile; 0 without values."""
-    return sorted_s[max(ceil(part * len(sorted_s)) - 1, 0)] if sorted_s else 0.0
+def _quantile(sorted_s: list[float], part: float) -> float:
+    return quantile(sorted_s, part) if sorted_s else 0.0
 
 
 def _p95_over_time(arrivals: Arrivals, latencies_s: array[float]) -> array[float]:
@@ -147,6 +147,6 @@ def _p95_over_time(arrivals: Arrivals, latencies_s: array[float]) -> array[float
     found, at = array("d"), 0
     for step in range(1, ceil(arrivals.horizon_s / LATENCY_STEP_S) + 1):
         until = bisect_right(arrivals.times_s, step * LATENCY_STEP_S, lo=at)
-        found.append(_percentile(sorted(latencies_s[at:until]), 0.95))
+        found.append(_quantile(sorted(latencies_s[at:until]), 0.95))
         at = until
     return found

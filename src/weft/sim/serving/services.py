@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from heapq import heappop, heappush
 from math import ceil
-from typing import NamedTuple
 
 from weft.model import (
     Decision,
@@ -29,21 +28,12 @@ from weft.model import (
 from weft.scheduling.core.state.job import JobState
 from weft.scheduling.core.state.state import State
 from weft.scheduling.scaling.capacity import LearnedCapacity
-from weft.scheduling.scaling.port import TICK_S, Load, ScaleState, decide
+from weft.scheduling.scaling.port import TICK_S, Load, Resize, ScaleState, decide
 from weft.sim.serving.pool import Replica, ReplicaPool
 from weft.sim.serving.run import Series, ServiceFigures, figures_of
 from weft.sim.serving.workload import ServiceWorkload
 
 NEVER = float("inf")
-
-
-class Resize(NamedTuple):
-    """The number of replicas that an autoscaler wants, and the figures behind it."""
-
-    service: str
-    replicas: int
-    why: str
-    inputs: tuple[tuple[str, float], ...]
 
 
 class SimulatedServices:
