@@ -17,7 +17,7 @@ from weft.model.use import Use
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """The figures of a job up to a snapshot; `core.metrics` continues from them."""
+    """The figures of a job up to a snapshot; `history.metrics` continues from them."""
 
     queued_s: float = 0.0
     """Seconds spent waiting."""

@@ -1,4 +1,4 @@
-"""Conversion of Python values to text, so that `jobspec.fields` reads the same from flags, files and Python."""
+"""Conversion of Python values to text, so that `access.jobspec.fields` reads the same from flags, files and Python."""
 
 from __future__ import annotations
 

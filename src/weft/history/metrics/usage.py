@@ -1,7 +1,7 @@
 """Usage: GPU time by user, group, team and GPU model, and how well jobs used what they held.
 
-The GPU seconds of a job are those of `core.metrics.collector`, which divides GPUs among jobs that share them. Its runs
-give the part that falls into the window, and on which GPU models.
+The GPU seconds of a job are those of `history.metrics.collector`, which divides GPUs among jobs that share them. Its
+runs give the part that falls into the window, and on which GPU models.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The interfaces that the author of a policy or a placement reads.
 
-A *policy* orders jobs. Most policies are a key: smaller first, ties as `core.state.state` explains. A *replanner* plans
-the whole cluster: it returns asks, and earlier asks win. A *placement* chooses nodes. All of them are frozen
-dataclasses; their fields are their options.
+A *policy* orders jobs. Most policies are a key: smaller first, ties as `scheduling.core.state.state` explains. A
+*replanner* plans the whole cluster: it returns asks, and earlier asks win. A *placement* chooses nodes. All of them are
+frozen dataclasses; their fields are their options.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class JobView(Protocol):
 
     @property
     def tie_breaker(self) -> int:
-        """The order of jobs of equal keys, smaller first; `core.state.state` explains it."""
+        """The order of jobs of equal keys, smaller first; `scheduling.core.state.state` explains it."""
 
     @property
     def key(self) -> float | None:

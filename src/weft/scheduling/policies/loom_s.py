@@ -1,4 +1,4 @@
-"""Loom-S: Loom for jobs of known length. `weaving.loom` is the common part of both."""
+"""Loom-S: Loom for jobs of known length. `scheduling.weaving.loom` is the common part of both."""
 
 from __future__ import annotations
 

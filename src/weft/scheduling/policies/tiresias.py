@@ -1,7 +1,7 @@
 """Tiresias (NSDI'19), discretised 2D-LAS (Muri's `dlas-gpu`): queues by attained service (time x GPUs).
 
 A job starts in the first queue and moves down when it has attained a queue's threshold. Within a queue, running jobs
-come first, then preempted jobs, then first come, first served: `core.state.state` orders equal keys this way.
+come first, then preempted jobs, then first come, first served: `scheduling.core.state.state` orders equal keys so.
 """
 
 from __future__ import annotations

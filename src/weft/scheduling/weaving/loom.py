@@ -1,7 +1,7 @@
 """Loom: weave by price. Groups of jobs compete for GPUs by the worth of the work that they do per second and GPU.
 
-A linear program over all weaves prices each job's work (`weaving.prices`). A job weighs its price times the number of
-jobs behind it (`weaving.valuation`). The densest groups get the GPUs (`weaving.selection`, docs/explanation/loom.md).
+A linear program over all weaves prices each job's work (`prices`). A job weighs its price times the number of
+jobs behind it (`valuation`). The densest groups get the GPUs (`weaving.selection`, docs/explanation/loom.md).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Calls on the unix socket of a user's scheduler, in the framing of `wire.frames`.
+"""Calls on the unix socket of a user's scheduler, in the framing of `access.wire.frames`.
 
 One connection carries one call. A client that goes away cancels it. Only the owner of the process and root may
 connect: the folder and the socket are closed to others, and the kernel names the user of each connection.

@@ -77,7 +77,7 @@ class JobState:
         self.begin_at: Seconds | None = None
         """The earliest start of its next run; None: at once."""
         self.tie_breaker = seq
-        """The order of jobs of equal keys, smaller first; `core.state.state` explains it."""
+        """The order of jobs of equal keys, smaller first; `scheduling.core.state.state` explains it."""
         self.key: float | None = None
         """The key it last stepped to; None: it never stepped."""
         self._init_outcome()

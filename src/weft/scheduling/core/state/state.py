@@ -1,6 +1,6 @@
 """The state that the facts so far add up to. `State.apply(fact)` is the only way to change it.
 
-`core.state.apply` has one function per fact; `core.state.transitions` has the table of statuses.
+`apply` has one function per fact; `transitions` has the table of statuses.
 
 A job's `tie_breaker` orders jobs of equal keys: running jobs come first, in the order in which they started; then jobs
 put back, the latest first, so that a job that just lost its GPUs is next; then the others, first come first. A job that
