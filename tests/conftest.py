@@ -27,6 +27,9 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 # Tests may run as root, where workers would run jobs as their submitters, which have no accounts here.
 os.environ.setdefault("WEFT_RUN_AS", "worker")
 
+# `weft doctor` tries podman, whose usual limits a machine of tests may not permit.
+os.environ.setdefault("CONTAINERS_CONF", str(Path(__file__).parent / "support" / "containers.conf"))
+
 settings.register_profile("steady", derandomize=True, deadline=None, database=None)
 settings.load_profile("steady")
 
@@ -79,7 +82,7 @@ def at_home(living: Site, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Si
 
 def _without_config(monkeypatch: pytest.MonkeyPatch) -> None:
     """Remove the variables and files by which a developer configures commands."""
-    monkeypatch.setenv("XDG_CONFIG_HOME", os.devnull)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(Path(__file__).parent / "no-such-folder"))
     for name in ("WEFT_SCHEDULER", "WEFT_SHARED", "WEFT_CONFIG", "WEFT_CREDENTIALS"):
         monkeypatch.delenv(name, raising=False)
 

@@ -67,7 +67,7 @@ def run(args: argparse.Namespace) -> int:
     elif found.journal is not None and found.journal.check not in (None, OK, UNFINISHED):
         problems.append(f"the journal of the server is damaged: {found.journal.check}; {SERVER_REMEDY}")
     problems += _problems(here, found)
-    checks = check(offset)
+    checks = check(offset, wants_containers=bool(found.image_jobs or found.container_problems) and found.nodes is None)
     problems += [f"{step.detail}: {step.advice}" for step in checks if step.state == FAILED and step.name != "disk"]
     found = replace_fields(found, checks=checks, problems=problems)
     if args.json:
@@ -171,6 +171,7 @@ def _problems(here: Paths, found: DoctorView) -> list[str]:
     problems += found.pools or ()
     problems += found.database or ()
     problems += found.node_problems or ()
+    problems += found.container_problems or ()
     if found.free_mb is not None and found.free_mb < LOW_MB:
         problems.append(f"only {found.free_mb} MB of disk space are left for state and logs")
     for folder in (here.state, here.runtime):

@@ -24,16 +24,18 @@ LOW_PROCESSES: Final = 4096
 CLOCK_WARNING_S: Final = 2.0
 CLOCK_FAILURE_S: Final = 30.0
 SHM: Final = "/dev/shm"
+CONTAINERS_WAIT: Final = "jobs or services with an image need one: install podman, or start docker's daemon"
 SET_CLOCK: Final = "fix time synchronisation: chronyc tracking, or timedatectl"
 
 
-def check(scheduler_offset: tuple[float, float] | None = None) -> list[StepView]:
+def check(scheduler_offset: tuple[float, float] | None = None, *, wants_containers: bool = False) -> list[StepView]:
     """Return the result of every check.
 
     `scheduler_offset` says how far this clock is ahead of the scheduler's, and the uncertainty, in seconds; None: there
-    is no scheduler.
+    is no scheduler. `wants_containers` says that jobs here have images.
     """
-    steps = [*_check_gpus(), check_disk(), check_limits(), check_shm(), check_users(), check_containers()]
+    steps = [*_check_gpus(), check_disk(), check_limits(), check_shm(), check_users()]
+    steps.append(check_containers(wanted=wants_containers))
     if scheduler_offset is None:
         return [*steps, StepView("clock", SKIPPED, "no scheduler answers to compare with")]
     return [*steps, check_clock(*scheduler_offset, "the scheduler's")]
@@ -105,18 +107,35 @@ def _check_mps() -> StepView:
     return StepView("mps", OK, "off")
 
 
-def check_containers() -> StepView:
-    """Ask each container runtime whether it works."""
-    from weft.node.engine.container.detection import RUNTIMES, ask, host_environment
+def check_containers(*, wanted: bool = False) -> StepView:
+    """Ask each container runtime whether it works, and let podman start a container.
+
+    A podman that cannot is a failure: runs take it first. `wanted` says that jobs here need some runtime.
+    """
+    from weft.node.engine.container.detection import RUNTIMES, ask, host_environment, try_podman
 
     env = host_environment(os.environ)
-    answers = [(runtime.name, *ask(runtime, env)) for runtime in RUNTIMES]
-    working = [answer for _, answer, _ in answers if answer is not None]
-    problems = "; ".join(problem for _, _, problem in answers if problem and not problem.endswith("not installed"))
+    working, problems = [], []
+    for runtime in RUNTIMES:
+        answer, problem = ask(runtime, env)
+        if answer is not None and runtime.name == "podman" and (problem := try_podman(answer, env)):
+            answer = None
+        if answer is not None:
+            working.append(answer)
+        elif not problem.endswith("not installed"):
+            problems.append(problem)
+    said = "; ".join(problems)
+    if said.startswith("podman"):
+        return StepView("containers", FAILED, said, "mend or remove podman: runs with an image take it first")
     if not working:
-        return StepView("containers", SKIPPED, f"no container runtime works{f': {problems}' if problems else ''}")
+        detail = f"no container runtime works{f': {said}' if said else ''}"
+        return (
+            StepView("containers", FAILED, detail, CONTAINERS_WAIT)
+            if wanted
+            else StepView("containers", SKIPPED, detail)
+        )
     names = ", ".join(f"{each.name} {each.version}" for each in working)
-    more = f" ({problems})" if problems else ""
+    more = f" ({said})" if said else ""
     if working[0].name == "podman" and not working[0].has_init:
         advice = "install catatonit: without an init, a command that does not handle SIGTERM gets its whole grace"
         return StepView("containers", WARNING, f"{names}{more}", advice)

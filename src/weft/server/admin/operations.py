@@ -19,7 +19,7 @@ from weft.history.journal.marker import backup_time
 from weft.model import AdminAction, Cancelled, Event, GroupLimited, Paused, Resumed, Undeployed, Wake
 from weft.model.status import Reason
 from weft.model.team import TeamEvent
-from weft.server.admin import drain, pools, reconfigure, teams
+from weft.server.admin import containers, drain, pools, reconfigure, teams
 from weft.server.admin.profiles import store_profile
 from weft.server.backends.base import Kill
 from weft.server.controller import Controller
@@ -283,6 +283,8 @@ async def _doctor(request: AdminRequest) -> SchedulerView:
         advisory=list(ADVISORY),
         idle_s=controller.settings.idle_s,
         min_run_s=controller.settings.min_run_s,
+        image_jobs=containers.count(state),
+        container_problems=containers.problems(state, controller.loop.clock.now()),
         pools=pool_problems(controller.pools) if state.pools.by_name else None,
         node_problems=summary.problems,
     )

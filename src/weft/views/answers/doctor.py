@@ -91,6 +91,10 @@ class SchedulerView(Answer):
     idle_s: float = 0.0
     min_run_s: float = 0.0
     """Seconds that a run lasts before it can be preempted."""
+    image_jobs: int = 0
+    """Services and unended jobs with an image."""
+    container_problems: Sequence[str] | None = None
+    """Jobs that failed in the last day because no container started."""
     pools: Sequence[str] | None = None
     """Problems of pools: paused after failures, or not reachable; None: there are no pools."""
     database: Sequence[str] | None = None
@@ -108,7 +112,7 @@ class DoctorView(Answer):
         for name in (
             "versions", "policy", "paused_for", "node", "nodes", "gpus", "gpus_from", "driver", "cpus", "ram_mb",
             "limits", "shared", "shared_problem", "lease_s", "beat_s", "recovered", "journal", "jobs", "enforced",
-            "advisory", "idle_s", "min_run_s", "pools", "database", "node_problems",
+            "advisory", "idle_s", "min_run_s", "image_jobs", "container_problems", "pools", "database", "node_problems",
         )
     }  # fmt: skip
 
@@ -143,6 +147,8 @@ class DoctorView(Answer):
     advisory: Sequence[str] | None = None
     idle_s: float | None = None
     min_run_s: float | None = None
+    image_jobs: int | None = None
+    container_problems: Sequence[str] | None = None
     pools: Sequence[str] | None = None
     database: Sequence[str] | None = None
     node_problems: Sequence[str] | None = None

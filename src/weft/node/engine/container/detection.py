@@ -5,13 +5,17 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import subprocess
+import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Final
 
 from weft.node.engine.container.apptainer import Apptainer
 from weft.node.engine.container.docker import Docker
+from weft.node.engine.container.oci import describe_failure
 from weft.node.engine.container.podman import Podman
 from weft.node.engine.container.port import Answer, ContainerError, ContainerRuntime
 
@@ -22,6 +26,7 @@ PROGRAMS: Final = {"apptainer": ("apptainer", "singularity")}
 NO_RUNTIME: Final = "no-runtime"
 ASK_TIMEOUT_S: Final = 20.0
 """Time within which a runtime must answer. A busy machine may take seconds."""
+NOT_FOUND_EXIT: Final = 127
 REMEMBER_S: Final = 60.0
 DEFAULT_PATH: Final = "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"
 HOST_NAMES: Final = frozenset({
@@ -74,19 +79,45 @@ def ask(runtime: ContainerRuntime, env: Mapping[str, str]) -> tuple[Answer | Non
     if program is None:
         return None, f"{runtime.name} is not installed"
     try:
-        done = subprocess.run(
-            [program, *runtime.ask()], env=dict(env), stdin=subprocess.DEVNULL, capture_output=True, text=True,
-            errors="replace", timeout=ASK_TIMEOUT_S, check=False,
-        )  # fmt: skip
+        code, out, err = _call([program, *runtime.ask()], env)
     except subprocess.TimeoutExpired:
         return None, f"{runtime.name} does not answer within {ASK_TIMEOUT_S:g} s"
     except OSError as error:
         return None, f"{runtime.name}: {error.strerror}"
-    answer = runtime.read_answer(program, done.stdout) if done.returncode == 0 else None
+    answer = runtime.read_answer(program, out) if code == 0 else None
     if answer is not None:
         return answer, ""
-    said = (done.stderr.strip() or done.stdout.strip() or f"exit code {done.returncode}").splitlines()[-1]
+    said = (err.strip() or out.strip() or f"exit code {code}").splitlines()[-1]
     return None, f"{runtime.name}: {said.strip()[:200]}"
+
+
+def try_podman(answer: Answer, env: Mapping[str, str]) -> str:
+    """Return why podman starts no container although it answers; empty: it does. No image is needed: the container has
+    an empty root, and podman exits with 127 once the OCI runtime finds that its program does not exist."""
+    with tempfile.TemporaryDirectory(prefix="weft-podman-", ignore_cleanup_errors=True) as root:
+        words = ["run", "--rm", "--network", "host", "--log-driver", "none", "--rootfs", root, "/nothing"]
+        try:
+            code, out, err = _call([answer.program, *words], env)
+        except subprocess.TimeoutExpired:
+            return f"podman starts no container within {ASK_TIMEOUT_S:g} s"
+        except OSError as error:
+            return f"podman: {error.strerror}"
+    return "" if code == NOT_FOUND_EXIT else describe_failure(err or out or f"exit code {code}", "podman")[1]
+
+
+def _call(words: Sequence[str], env: Mapping[str, str]) -> tuple[int, str, str]:
+    """Return the exit code and output of a program, or kill it and its children after `ASK_TIMEOUT_S`."""
+    with subprocess.Popen(
+        words, env=dict(env), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        errors="replace", start_new_session=True,
+    ) as process:  # fmt: skip
+        try:
+            out, err = process.communicate(timeout=ASK_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            raise
+    return process.returncode, out, err
 
 
 def _remembered(cache: str, wanted: str) -> Answer | None:
