@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -57,23 +58,23 @@ LOGINS = {
 
 
 @pytest.mark.parametrize("login", LOGINS)
-def test_commands_find_the_scheduler_whatever_their_login(login: str, tmp_path: Path) -> None:
+def test_commands_find_the_scheduler_whatever_their_login(login: str) -> None:
     """cron and sudo have no XDG_RUNTIME_DIR, and that of ssh may be another."""
-    own = {"HOME": str(tmp_path), "TMPDIR": str(tmp_path)}
-    shell = Site(tmp_path, {**own, "PATH": SYSTEM_PATH, "XDG_RUNTIME_DIR": f"{tmp_path}/r1"})
-    given = {
-        name: f"{tmp_path}/{value}" if name == "XDG_RUNTIME_DIR" else value for name, value in LOGINS[login].items()
-    }
-    other = Site(tmp_path, {**own, **given}, shell.started)
+    root = Path(tempfile.mkdtemp(prefix="weft-l-"))  # the path of a socket is short
+    own = {"HOME": str(root), "TMPDIR": str(root)}
+    shell = Site(root, {**own, "PATH": SYSTEM_PATH, "XDG_RUNTIME_DIR": f"{root}/r1"})
+    given = {name: f"{root}/{value}" if name == "XDG_RUNTIME_DIR" else value for name, value in LOGINS[login].items()}
+    other = Site(root, {**own, **given}, shell.started)
     try:
         for first, second in ((shell, other), (other, shell)):
             job = first.weft("submit", "--quiet", "--hold", "--", "true", check=True).stdout.strip()
             assert second.weft("show", job, check=True).stdout
             second.weft("cancel", "-y", job, check=True)
             first.weft("down", check=True)
-            shutil.rmtree(tmp_path / "r1", ignore_errors=True)  # as after a logout: the next one begins elsewhere
+            shutil.rmtree(root / "r1", ignore_errors=True)  # as after a logout: the next one begins elsewhere
     finally:
         shell.close()
+        shutil.rmtree(root, ignore_errors=True)
 
 
 def test_what_comes_after_a_later_task_of_the_same_file_waits_for_it(here: Site) -> None:
