@@ -31,18 +31,18 @@ def swallowing(here: Cluster, folder: Path, module: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("module", "words"),
+    ("module", "words", "code"),
     [
-        ("weft.node.agent.worker", ("worker", "--id", "n1", "--gpus", "0")),
-        ("weft.server.cluster_main", ("server", "--port", "0")),
+        ("weft.node.agent.worker", ("worker", "--id", "n1", "--gpus", "0"), 0),
+        ("weft.access.server.plan", ("server", "--port", "0"), 143),
     ],
 )
-def test_it_ends_all_the_same(tmp_path: Path, module: str, words: tuple[str, ...]) -> None:
+def test_it_ends_all_the_same(tmp_path: Path, module: str, words: tuple[str, ...], code: int) -> None:
     with cluster() as here:
         before = here.env["PYTHONPATH"]
         swallowing(here, tmp_path, module)
         process = here.start("told", *words)
         here.env["PYTHONPATH"] = before
         until(lambda: process.poll() is not None)
-        assert (process.returncode, here.out("told").splitlines()[0]) == (0, "swallowed")
+        assert (process.returncode, here.out("told").splitlines()[0]) == (code, "swallowed")
         del here.processes["told"]

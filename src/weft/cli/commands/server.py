@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from weft.cli import flags
+from weft.cli import flags, sigterm
 from weft.errors import InputError
 
 if TYPE_CHECKING:
@@ -157,6 +157,8 @@ def _become_server(plan: str) -> int:
     if "CS_GNU_LIBC_VERSION" in os.confstr_names and not env.get("PYTHONMALLOC"):
         env["PYTHONMALLOC"] = "malloc"
     if sys.argv[1:2] == ["server"]:  # the process is ours
+        if sigterm.was_received():  # an import swallowed it
+            raise sigterm.Terminated
         sys.stdout.flush()
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         os.execve(sys.executable, command, env)
