@@ -25,6 +25,7 @@ PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 POLICIES = sorted(PYPROJECT["project"]["entry-points"]["weft.policies"])
 
 FILE_LINES = 400
+LINE_CHARS = 120
 FUNCTION_LINES = 60
 MAX_MODULES = 20
 """In a folder, `policies`, `placements` and `commands` excepted."""
@@ -38,6 +39,7 @@ UNFINISHED = re.compile(r"\b(?:TO" r"DO|FIX" r"ME|XX" r"X|NotImplemented" r"Erro
 MACHINE_PATH = re.compile(r"(?<![\w.~/-])/(?:root|home|work)/")
 REGISTRY_HOST = re.compile(r"pypi\.org|pythonhosted\.org|npmjs\.(?:org|com)|yarnpkg\.com|anaconda\.org|crates\.io")
 PRINTING_PROGRAMS = {"src/weft/server/__main__.py", "src/weft/train/demo.py", "src/weft/train/standin.py"}
+FENCED = re.compile(r"^ *```.*?^ *```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)|!\[[^\]]*\]\(([^)\s]+)\)")
 UNTRACKED = {".git", ".venv", "build", "dist", "__pycache__"}
 
@@ -198,6 +200,18 @@ def test_no_file_names_a_machine_or_a_registry() -> None:
             where = f"{name_of(path)}:{number}: {line.strip()[:120]}"
             assert not MACHINE_PATH.search(line), f"a path of one machine in {where}"
             assert not REGISTRY_HOST.search(line), f"a package registry in {where}"
+
+
+def test_lines_of_pages_are_short() -> None:
+    """Tables and code keep their lines."""
+    pages = [path for path in project_files() if path.suffix == ".md"]
+    long = [
+        f"{name_of(page)}: {line}"
+        for page in pages
+        for line in FENCED.sub("", page.read_text()).splitlines()
+        if len(line) > LINE_CHARS and not line.lstrip().startswith("|")
+    ]
+    assert not long, long
 
 
 @pytest.mark.parametrize("page", DOCS, ids=name_of)
