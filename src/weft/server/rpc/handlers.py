@@ -105,9 +105,14 @@ def _upload(method: Method, answer: Answer) -> Answer:
 
     async def handle(requests: AsyncIterator[bytes], context: Any) -> Any:
         async with _cut_off_with_reason(context):
-            return await answer((await decode(method, content) async for content in requests), context)
+            return await answer(_all_decoded(method, requests), context)
 
     return handle
+
+
+async def _all_decoded(method: Method, requests: AsyncIterator[bytes]) -> AsyncIterator[Any]:
+    async for content in requests:  # gRPC complains about an iterator that is made and not read
+        yield await decode(method, content)
 
 
 _KINDS: Final[dict[Kind, tuple[Callable[[Method, Answer], Answer], Callable[..., Any]]]] = {
