@@ -11,10 +11,14 @@ PAGE = (ROOT / "CONTRIBUTING.md").read_text()
 
 
 def test_the_worked_change_applies() -> None:
+    """Forwards, or backwards while a reader tries it."""
     diff = re.search(r"^```diff\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
     assert diff
-    done = subprocess.run(["git", "apply", "--check"], cwd=ROOT, input=diff[1], text=True, capture_output=True)
-    assert not done.returncode, done.stderr
+    tries = [
+        subprocess.run(["git", "apply", "--check", *options], cwd=ROOT, input=diff[1], text=True, capture_output=True)
+        for options in ([], ["--reverse"])
+    ]
+    assert not all(done.returncode for done in tries), tries[0].stderr
 
 
 def test_the_files_to_read_exist() -> None:
