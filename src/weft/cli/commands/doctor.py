@@ -152,15 +152,20 @@ def _with_journal(here: Paths, found: DoctorView, problems: list[str]) -> Doctor
 
 def _unjournalled(here: Paths) -> list[str]:
     """Return the problem of a journal that was lost or rolled back."""
+    from weft.history.journal import store_at
+    from weft.history.journal.marker import Marker
     from weft.node.care.restore import count_unjournalled
 
     try:
         count = count_unjournalled(here)
+        loss = Marker(here.state).loss(store_at(here.journal_url), here.jobs)
     except (WeftError, OSError):
         return []  # a damaged journal is reported as such
     jobs = f"{count} job{' has' if count == 1 else 's have'} runs"
     remedy = "weft up recovers them from their records"
-    return [f"the journal was lost or rolled back: {jobs} that it does not know; {remedy}"] if count else []
+    if count:
+        return [f"the journal was lost or rolled back: {jobs} that it does not know; {remedy}"]
+    return [f"{loss}; weft up goes on without them, unless you put the journal back"] if loss else []
 
 
 def _problems(here: Paths, found: DoctorView) -> list[str]:

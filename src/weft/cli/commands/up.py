@@ -88,6 +88,8 @@ def run(args: argparse.Namespace) -> int:
         render.print_message("restarted with new settings; running jobs continue")
     with connection.connect_or_start(connection.LOCAL) as client:
         found = client.doctor()
+    if found.recovered:
+        render.print_message(found.recovered)
     if args.json:
         render.print_json(found)
     else:

@@ -76,16 +76,19 @@ class Collector:
         """The sum of pending / remaining over the pending jobs with known remaining time is `now * per_s - offset`."""
         self._rows: list[ClusterRow] = []
         self._changed = False
+        self._skipped_at: Seconds = 0.0
 
     @property
     def now(self) -> Seconds:
-        return self._state.now
+        """The time of the last fact, counted or not."""
+        return max(self._state.now, self._skipped_at)
 
     def add(self, facts: Iterable[Fact]) -> None:
         state = self._state
         touched, uncounted = state.touched, self._uncounted
         for fact in facts:
             if type(fact) in uncounted and fact.at < state.eligibility.opens_at:
+                self._skipped_at = fact.at
                 continue
             if fact.at > state.now:
                 self._advance(fact.at)
@@ -151,12 +154,12 @@ class Collector:
         if self._changed:
             self._add_row()
             self._changed = False
-        elapsed = at - self.now
+        elapsed = at - self._state.now
         self._jobs_area += self._present * elapsed
         self._gpus_area += self._state.gpus * elapsed
 
     def _add_row(self) -> None:
-        state, now = self._state, self.now
+        state, now = self._state, self._state.now
         blocking = max(now * self._per_s - self._offset, 0.0) / self._known if self._known else 0.0
         self._rows.append((now, self._busy.gpus, state.gpus, len(state.waiting), len(state.active), blocking))
 
@@ -199,7 +202,7 @@ class Collector:
 
     def _follow(self, job: JobState) -> None:
         """Account for a possible change of the job's status."""
-        track, now = self._tracks.get(job.id), self.now
+        track, now = self._tracks.get(job.id), self._state.now
         if track is None or (track.status in ENDED and job.status not in ENDED):  # new, or submitted again
             track = self._tracks[job.id] = _Track(now, self._jobs_area, self._gpus_area)
             self._present += job.job.replica is None
@@ -222,7 +225,7 @@ class Collector:
     def _end(self, track: _Track, job: JobState) -> None:
         self._present -= job.job.replica is None
         track.solo_s = self._solo_s.get(job.id, job.attained_s)
-        jct_s = self.now - job.submitted_at
+        jct_s = self._state.now - job.submitted_at
         if track.status != "done" or not track.solo_s or jct_s <= 0:
             return
         jobs, gpus = self._jobs_area - track.jobs_area, self._gpus_area - track.gpus_area

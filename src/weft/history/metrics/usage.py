@@ -47,7 +47,7 @@ class UsageMeter:
                     self._close(fact.job, fact.at)
                     self._open[fact.job] = (fact.run, fact.at, dict(fact.slots))
                 case Exited():
-                    self._close(fact.job, fact.at, fact.run)
+                    self._close(fact.job, fact.at - fact.late_s, fact.run)
                     if fact.cpu_s or fact.rss_mb:
                         self._add(fact.job, Use(cpu_s=fact.cpu_s, rss_mb=fact.rss_mb))
                 case Used():

@@ -138,7 +138,7 @@ class WorkMeter:
         if work is None:
             return
         paceless = work.rate == 0.0 and work.declared_s is not None
-        work.settle(fact.at)
+        work.settle(max(fact.at - fact.late_s, work.since) if fact.late_s else fact.at)
         work.rate = 0.0
         if fact.how == "done":
             self._finish(fact.job, work, paceless=paceless)

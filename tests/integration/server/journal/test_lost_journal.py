@@ -55,6 +55,21 @@ def leave_runs(here: Site, lose: Callable[[Path], None]) -> int:
     return int(record["leader"][1])
 
 
+def test_lost_jobs_without_a_run_are_not_lost_silently(here: Site) -> None:
+    with here.client() as client:
+        client.wait(here.submit(client, "true"))
+    assert here.weft("down").returncode == 0
+    database = here.paths.state / "state.db"
+    shutil.copy(database, database.with_name("earlier"))
+    assert here.weft("submit", "--hold", "--", "true").returncode == 0
+    assert here.weft("down").returncode == 0
+    roll_back(database)
+    found = here.weft("doctor")
+    assert found.returncode == 1
+    assert "is cut off or an older copy" in " ".join(found.stdout.split())
+    assert "is cut off or an older copy" in here.weft("up").stderr
+
+
 @pytest.mark.parametrize("lose", [delete, empty, roll_back])
 def test_a_lost_journal_gets_its_runs_back(here: Site, lose: Callable[[Path], None]) -> None:
     pid = leave_runs(here, lose)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Final
 
 import pytest
 
@@ -13,7 +14,9 @@ from weft.history.journal.sqlite import SqliteJournal
 from weft.history.journal.summary import public_summary, summary
 from weft.history.metrics.figures import Figures, figures, gather
 from weft.history.metrics.history import Selection, read_history
+from weft.history.metrics.usage import job_usages
 from weft.model import (
+    Alarm,
     Exited,
     Fact,
     Gpu,
@@ -102,6 +105,35 @@ def test_a_snapshot_at_any_time_changes_no_figure(at: int) -> None:
     assert {job: work.kept_s for job, work in after.work.items()} == pytest.approx(
         {job: work.kept_s for job, work in whole.work.items()}
     )
+
+
+LATE: Final = dataclasses.replace(ended(16, "a", how="stopped"), late_s=4.0)
+"""The end of a run that was noticed 4 s late."""
+
+
+@pytest.mark.parametrize("at", range(1, len(LIFE) + 1))
+def test_a_snapshot_at_any_time_changes_no_usage(at: int) -> None:
+    """Also of jobs that run: they count up to the last fact, whatever it is."""
+    life = [LATE if fact == ended(16, "a", how="stopped") else fact for fact in LIFE[:at]]
+    facts = [*life, Alarm(life[-1].at + 5.0, None)]
+    shorter = summary(facts)
+    assert shorter is not None
+    assert usage(shorter) == pytest.approx(usage(facts))
+    assert close(figures(read_history(shorter).record), figures(read_history(facts).record))
+
+
+def usage(facts: Sequence[Fact]) -> dict[str, float]:
+    """The GPU seconds of each job, and the seconds it ran."""
+    history = read_history(facts)
+    found = job_usages(history.record.jobs, history.usage)
+    return {
+        f"{job.id} {name}": value for job in found for name, value in (("gpu", job.total_gpu_s), ("ran", job.run_s))
+    }
+
+
+def test_the_time_until_an_end_is_noticed_is_no_work() -> None:
+    work = read_history([node(0), submit(0, "a"), *run(5, "a"), LATE]).work
+    assert work["a"].kept_s == pytest.approx(16 - 4 - 6)
 
 
 def close(one: Figures, other: Figures) -> bool:
