@@ -65,6 +65,9 @@ async def _cut_off_with_reason(context: Any) -> AsyncIterator[None]:
     """Send the client the reason why its call is cut off. A task that is only cancelled sends it nothing at all."""
     try:
         yield
+    except grpc.aio.AbortError as error:
+        # gRPC raises it again, and refers to it: its frames would keep the request until a full garbage collection
+        error.__traceback__ = error.__context__ = None
     except asyncio.CancelledError:
         if (reason := cut_reason()) is None:
             raise
