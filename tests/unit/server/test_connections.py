@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from weft.server.rpc import interceptor
+from weft.errors import Refused
+from weft.server.rpc import interceptor, joins
 
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\0\0\0\4\0\0\0\0\0"
 HEAD_BYTES = 9
@@ -53,4 +54,28 @@ def test_connections_without_calls(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr(interceptor, "IDLE_MS", idle_ms)
     monkeypatch.setattr(interceptor, "MAX_CONNECTIONS", MAX_CONNECTIONS)
+    asyncio.run(play())
+
+
+def test_few_joins_are_read_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Others wait for them, but not for ever, and some are refused."""
+
+    async def play() -> None:
+        open_joins, entered = joins.Joins(), 0
+
+        async def join() -> None:
+            nonlocal entered
+            await open_joins.enter()
+            entered += 1
+            await asyncio.Event().wait()
+
+        calls = [asyncio.create_task(join()) for _ in range(joins.MAX_OPEN + 1)]
+        await asyncio.wait(calls, return_when=asyncio.FIRST_COMPLETED)
+        assert entered == joins.MAX_READ
+        assert [isinstance(call.exception(), Refused) for call in calls if call.done()] == [True]
+        await asyncio.wait(calls, timeout=30.0)
+        assert all(call.done() for call in calls)
+        assert entered == joins.MAX_OPEN
+
+    monkeypatch.setattr(joins, "TIMEOUT_S", 0.02)
     asyncio.run(play())

@@ -23,7 +23,9 @@ CALL_CPU_S: Final = 0.0003
 MAX_CALLS: Final = 64
 """Calls of one user that are read and answered at a time; their requests are in memory."""
 MAX_STREAMS: Final = 500
-"""Open streams of one user. Each fact wakes all those that watch, in one turn of the loop."""
+"""Open streams of one user, or of one worker. Each fact wakes all those that watch, in one turn of the loop."""
+MAX_POOL_STREAMS: Final = 10_000
+"""Open streams of all workers of a pool, which share a token."""
 
 
 class Account:
@@ -73,11 +75,11 @@ class Account:
             self.waiting -= 1
         self.charge(CALL_CPU_S)
 
-    def begin_stream(self, task: asyncio.Task[Any]) -> None:
+    def begin_stream(self, task: asyncio.Task[Any], limit: int = MAX_STREAMS) -> None:
         """Count a stream while its task lasts. Raise if there are too many."""
-        if self._streams >= MAX_STREAMS:
+        if self._streams >= limit:
             raise Refused(
-                f"{MAX_STREAMS} calls of this user watch the scheduler already\n"
+                f"{limit} streams of this caller are open already\n"
                 "  end some of them; one weft wait or weft logs takes many jobs"
             )
         self._streams += 1

@@ -28,10 +28,11 @@ from weft.access.wire.convert import pairs
 from weft.access.wire.service import PREFIX, SERVER, SERVICES
 from weft.errors import InputError, NotAuthenticated, NotPermitted, WeftError
 from weft.node.engine.background import TaskSet
-from weft.server.process.cpu_shares import CpuShares, set_payer
+from weft.server.process.cpu_shares import MAX_POOL_STREAMS, MAX_STREAMS, CpuShares, set_payer
 from weft.server.rpc.cut_off import cut_off
 from weft.server.rpc.errors import abort
 from weft.server.rpc.handlers import handler
+from weft.server.rpc.joins import Joins
 from weft.server.rpc.protocol_version import check_protocol
 from weft.views.answers.base import encode
 
@@ -98,7 +99,7 @@ class AuthGateway:
         self._refusal = refusal
         self._shares = shares or CpuShares(0.0)
         self.material = tls.load(folder)
-        self._limiter = FailureLimiter()
+        self._limiter, self.joins = FailureLimiter(), Joins()
         self._calls: dict[asyncio.Task[Any], str] = {}
         self._tasks = TaskSet()
 
@@ -208,11 +209,15 @@ class AuthGateway:
             task.add_done_callback(lambda done: self._calls.pop(done, None))
 
     async def await_turn(self, method: str, who: Caller) -> None:
-        """Wait until the user's share of the server's CPU allows another call. Workers do not wait. Raise if the user
-        has too many streams."""
+        """Wait until the user's share of the server's CPU allows another call. Workers do not wait. Raise if the
+        caller has too many streams."""
+        task = asyncio.current_task()
         if who.role == "worker":
+            limit = MAX_POOL_STREAMS if who.node.endswith("-*") else MAX_STREAMS
+            if task is not None:
+                self._shares.account(f"token {who.key}").begin_stream(task, limit)
             return
-        account, task = self._shares.account(who.user), asyncio.current_task()
+        account = self._shares.account(who.user)
         set_payer(account)
         if task is not None and method not in UNARY_METHODS and ROLES_BY_METHOD.get(method) is not MAY_SERVE:
             account.begin_stream(task)
@@ -283,7 +288,9 @@ class Interceptor(grpc.aio.ServerInterceptor):
         metadata = {key: value for key, value in details.invocation_metadata or () if isinstance(value, str)}
         try:
             who = await self._gateway.find_caller(details.method, metadata)
-            if who is not None:
+            if who is None:
+                await self._gateway.joins.enter()
+            else:
                 self._gateway.track(who)
                 set_caller(who)
                 await self._gateway.await_turn(details.method, who)

@@ -373,7 +373,7 @@ def test_a_user_has_a_limited_number_of_streams(door: Gate) -> None:
             assert next(stream)
         with pytest.raises(grpc.RpcError) as caught:
             next(watch())
-        assert "500 calls of this user watch the scheduler already" in str(caught.value.details())
+        assert "500 streams of this caller are open already" in str(caught.value.details())
         assert asked(door, many) is not None
         with open_channel(door.where, other) as its_line:
             assert next(call(its_line, "Watch")(m.WatchRequest(), timeout=WAIT_S, metadata=other.metadata()))
