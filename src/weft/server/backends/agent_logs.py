@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from weft.access.wire import messages as m
 from weft.access.wire.runs import MAX_JOBS_PER_MESSAGE
@@ -58,9 +58,12 @@ class AgentLogs:
 
     def _node(self, job: JobState, run: int, rank: int) -> NodeId | None:
         """Return the node on which a rank runs or ran; None if it is not known any more."""
-        nodes = nodes_of(job.placed) if run == job.run else self._nodes_by_run.get(job.id, {}).get(run, ())
-        nodes = nodes or tuple(self._tails.nodes(job.id, run))
+        nodes = self._nodes(job, run) or self._tails.nodes(job.id, run)
         return nodes[rank] if rank < len(nodes) else None
+
+    def _nodes(self, job: JobState, run: int) -> Sequence[NodeId]:
+        """Return the nodes of a run, as far as they are known since the server started."""
+        return nodes_of(job.placed) if run == job.run else self._nodes_by_run.get(job.id, {}).get(run, ())
 
     def forget(self, jobs: Iterable[JobId]) -> None:
         ids = sorted(set(jobs))
@@ -87,13 +90,8 @@ class AgentLogs:
 
     async def keep(self, conn: int, tail: m.LogTail) -> None:
         """Save the last part of a log, for when its node cannot be reached."""
-        member, jobs = self._registry().member_at(conn), self._host.state().jobs
-        if (
-            member is None
-            or not is_valid_job_id(tail.job)
-            or tail.job not in jobs
-            or not 0 < tail.run <= jobs[tail.job].run
-        ):
+        member, job = self._registry().member_at(conn), self._host.state().jobs.get(tail.job)
+        if member is None or job is None or member.id not in self._nodes(job, tail.run):
             return
         try:
             await asyncio.to_thread(self._tails.keep, member.id, tail.job, tail.run, tail.offset, tail.text)

@@ -17,6 +17,7 @@ from weft.access.wire.runs import MAX_JOBS_PER_MESSAGE
 from weft.history.journal.postgres.blobs import BlobTable
 from weft.model import Continued, Event, JobId, NodeId, Resumed, Seconds, Start, Suspended
 from weft.model.slots import nodes_of
+from weft.node.agent.progress import MAX_REPORT_CHARS
 from weft.node.engine import lease
 from weft.node.engine.background import TaskSet
 from weft.scheduling.core.scheduler import Scheduler
@@ -194,7 +195,7 @@ class AgentBackend:
         return events
 
     def _progress(self, conn: int, report: m.Progress) -> None:
-        if not self.registry.speaks_for(conn, report.job, report.run):
+        if len(report.json) >= MAX_REPORT_CHARS or not self.registry.speaks_for(conn, report.job, report.run):
             return
         try:
             body = {**json.loads(report.json), "job": report.job, "run": report.run}

@@ -62,8 +62,9 @@ class RunReconciler:
         """Apply the reports of a node on all its runs. Then handle the runs that it left out."""
         reported = set()
         for run in runs:
-            reported.add((run.job, run.run))
-            self.apply_report(member, run, now)
+            if (run.job, run.run) not in reported:  # one run, sent 20,000 times, would count as many
+                reported.add((run.job, run.run))
+                self.apply_report(member, run, now)
         for job in self.jobs_on(member.id):
             if (job.id, job.run) not in reported:
                 self._handle_missing(member, job, hello)
@@ -129,9 +130,10 @@ class RunReconciler:
         if news.phase == RunNews.ENDED:
             self._confirm(member, news.job, news.run)
             return
-        key = f"run {news.run} of job {news.job} on {member.id}"
-        if is_unknown and key not in self.killed and len(self.killed) < MAX_KILLED:
-            self.killed.append(key)
+        if is_unknown and len(self.killed) < MAX_KILLED:
+            key = f"run {news.run} of job {news.job} on {member.id}"
+            if key not in self.killed:
+                self.killed.append(key)
         self._out.send(member, stop_run(news.job, news.run, member, FENCED, 0.0))
 
     def _handle_missing(self, member: RegisteredNode, job: JobState, hello: bool) -> None:

@@ -354,10 +354,12 @@ class NodeRegistry:
                     self._out.events.append(Unblocked(now, member.id, gpu, why))
 
     def _record_memory(self, member: RegisteredNode, needs: Iterable[GpuMemory], now: Seconds) -> None:
+        """Record the last figure of each run."""
         largest_mb = max((gpu.memory_mb for gpu in member.spec.gpus), default=0)
-        for need in needs:
-            if need.memory_mb <= largest_mb and self._reconciler.has_run(member, need.job, need.run):
-                self._out.events.append(Measured(now, need.job, need.run, need.memory_mb))
+        last_mb = {(need.job, need.run): need.memory_mb for need in needs if need.memory_mb <= largest_mb}
+        for (job, run), memory_mb in last_mb.items():
+            if self._reconciler.has_run(member, job, run):
+                self._out.events.append(Measured(now, job, run, memory_mb))
 
     # ---- leaving and loss
 

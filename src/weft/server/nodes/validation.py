@@ -11,6 +11,7 @@ from weft.access.wire.messages import (
     GpuBlock,
     GpuNews,
     GpuReading,
+    GpuShare,
     Heartbeat,
     Hello,
     NodeSpec,
@@ -28,6 +29,8 @@ MAX_CPUS: Final = 1 << 20
 MAX_RUN_NUMBER: Final = 1 << 31
 MAX_SECONDS: Final = 1e12
 MAX_STAGES: Final = 8
+MAX_SHARES: Final = 8192
+MAX_SHARE_TEXTS: Final = 10
 MAX_GRANTS: Final = 1 << 53
 MAX_NAME_CHARS: Final = 200
 MAX_REASON_CHARS: Final = 500
@@ -117,7 +120,7 @@ def _check_status(status: NodeStatus) -> str:
     for field, value in status.ListFields():
         if isinstance(value, int | float) and not 0 <= value <= MAX_MB:
             return f"{field.name} {value} is out of range"
-    return _check_readings(status.readings)
+    return _check_readings(status.readings) or _check_shares(status.shares)
 
 
 def _check_readings(readings: Iterable[GpuReading]) -> str:
@@ -128,6 +131,21 @@ def _check_readings(readings: Iterable[GpuReading]) -> str:
         if reading.gpu >= MAX_GPUS or reading.used_mb > MAX_MB or not 0 <= reading.utilisation <= 100:
             return (
                 f"GPU {reading.gpu}: {reading.used_mb} MB in use or utilisation {reading.utilisation} is out of range"
+            )
+    return ""
+
+
+def _check_shares(shares: Iterable[GpuShare]) -> str:
+    for count, share in enumerate(shares, 1):
+        if count > MAX_SHARES:
+            return f"more than {MAX_SHARES:,} shares of GPUs on one node"
+        if not is_valid_job_id(share.job):
+            return f"a share of job {share.job[:80]!r}: no scheduler assigns such ids"
+        texts = (share.kind, *share.enforced, *share.advisory)
+        if len(texts) > MAX_SHARE_TEXTS or any(len(text) > MAX_REASON_CHARS for text in texts):
+            return (
+                f"the share of job {share.job} has more than {MAX_SHARE_TEXTS} texts, "
+                f"or one with more than {MAX_REASON_CHARS} characters"
             )
     return ""
 

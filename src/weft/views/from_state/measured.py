@@ -73,12 +73,14 @@ def with_shares(
     usages: dict[tuple[NodeId, int], GpuUsage], node: NodeId, runs: Iterable[SharedRun]
 ) -> dict[tuple[NodeId, int], GpuUsage]:
     """Add the runs that share GPUs of a node."""
+    shares: dict[int, list[ShareView]] = {}
     for run in runs:
-        before = usages.get((node, run.gpu), GpuUsage())
         share = ShareView(
             run.job, run.kind, run.request, run.limit, run.busy, run.rate, list(run.enforced), list(run.advisory)
         )
-        usages[node, run.gpu] = replace(before, shares=[*(before.shares or ()), share])
+        shares.setdefault(run.gpu, []).append(share)
+    for gpu, here in shares.items():
+        usages[node, gpu] = replace(usages.get((node, gpu), GpuUsage()), shares=here)
     return usages
 
 

@@ -388,6 +388,15 @@ def test_only_the_node_of_a_run_says_what_it_needs() -> None:
     assert room.registry.speaks_for(1, "1", 1)
 
 
+def test_a_message_counts_once_for_each_run_in_it() -> None:
+    room = busy()
+    needs = [GpuMemory(job="1", run=1, memory_mb=memory_mb) for memory_mb in (5, 6, 7)]
+    room.say(1, AgentMessage(gpus=GpuNews(measured=needs)))
+    assert room.facts(Measured) == [Measured(room.now, "1", 1, 7)]
+    assert room.heartbeat(1, *["7/1 started"] * 3, "1/1 started") == ["1: heartbeat", "1: stop 7/1 fenced 0"]
+    assert room.registry.killed == ["run 1 of job 7 on n0"]
+
+
 def test_what_a_node_says_of_itself_is_kept(room: Room) -> None:
     room.say(1, hello())
     reading = GpuReading(gpu=0, used_mb=3, utilisation=0.5, processes=1)
