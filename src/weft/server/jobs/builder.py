@@ -22,7 +22,7 @@ from weft.scheduling.core.state.teams import Teams
 from weft.server.jobs.admission import AdmissionRules, check_team
 from weft.server.jobs.batch import Batch, JobTemplate
 from weft.server.jobs.dependencies import sort_by_dependencies
-from weft.server.jobs.edit import JobEditor, values_of
+from weft.server.jobs.edit import JobEditor, check_text, values_of
 from weft.server.jobs.exec_limits import check_env, check_startable
 from weft.server.process.slices import Steps, free
 
@@ -121,6 +121,7 @@ class JobBuilder:
             raise InputError(problem)
         if not job.command:
             raise InputError("no command", hint="add one: weft submit [flags] -- CMD ARGS..., or command: in the file")
+        check_text("group", job.group)  # the queue shows it to other users, 100 rows at a time
         check_container(job)
         if job.task is not None and job.task.notify:
             try:

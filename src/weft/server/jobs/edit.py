@@ -18,6 +18,8 @@ from weft.model.node import CONTAINERS
 from weft.server.jobs.admission import AdmissionRules
 
 DEFAULT_MEMORY_MB: Final = 4096
+MAX_TEXT_CHARS: Final = 4096
+"""The most characters of a text of a job, such as a path. The indices of an array may be more."""
 PLACES: Final = frozenset({"gpu_ids", "gpu_choice", "gpu_model", "node", "labels"})
 """Fields that restrict where a job may run."""
 DERIVED: Final = PLACES | {"name", "gpus", "memory", "cpus", "max_jobs_per_gpu", "share", "duration", "after"}
@@ -62,8 +64,16 @@ def values_of(spec: JobSpec, fields: Iterable[Field] | None = None) -> dict[str,
         key, convert, bounds = CONVERTERS[descriptor]
         if bounds is not None:
             _check_bounds(key, value, *bounds)
+        if isinstance(value, str) and key != "array":
+            check_text(key, value)
         values[key] = value if convert is None else convert(value)
     return values
+
+
+def check_text(key: str, text: str) -> None:
+    """Raise if a text is too long."""
+    if len(text) > MAX_TEXT_CHARS:
+        raise InputError(f"more than {MAX_TEXT_CHARS:,} characters", key=key)
 
 
 def _check_bounds(key: str, value: Any, low: float, high: float) -> None:

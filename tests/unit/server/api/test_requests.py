@@ -309,6 +309,21 @@ def test_few_large_jobs_are_journalled_at_a_time(tmp_path: Path) -> None:
     served(tmp_path, test)
 
 
+def test_a_text_of_a_job_is_limited(tmp_path: Path) -> None:
+    async def test(controller: Controller) -> None:
+        for field in ("group", "gpu_model", "comment", "output", "signal"):
+            texts: dict[str, Any] = {field: "x" * 4097}
+            with pytest.raises(InputError, match="more than 4,096 characters") as error:
+                await controller.requests.submit(array(**texts), ANN)
+            assert error.value.key == field
+        await controller.requests.submit(SubmitRequest(jobs=[JobSpec(command=["true"], chdir="/", hold=True)]), ANN)
+        spec = JobSpec(command=["true"], chdir="/", group="x" * 4097)
+        with pytest.raises(InputError, match="more than 4,096 characters"):
+            await controller.requests.change(ChangeRequest(verb="edit", jobs=["1"], spec=spec), ANN)
+
+    served(tmp_path, test)
+
+
 def test_a_setting_of_a_large_array_is_changed_in_slices(tmp_path: Path) -> None:
     async def test(controller: Controller) -> None:
         await controller.requests.submit(array(), ANN)
