@@ -60,6 +60,12 @@ def _stream_without_context(method: Callable[[Any], Any]) -> Answer:
 _WITHOUT_CONTEXT: Final = {"unary": _unary_without_context, "stream": _stream_without_context}
 
 
+def _forget_frames(error: BaseException | None) -> None:
+    while error is not None:
+        error.__traceback__ = None
+        error.__context__, error = None, error.__context__
+
+
 @asynccontextmanager
 async def _cut_off_with_reason(context: Any) -> AsyncIterator[None]:
     """Send the client the reason why its call is cut off. A task that is only cancelled sends it nothing at all."""
@@ -67,7 +73,7 @@ async def _cut_off_with_reason(context: Any) -> AsyncIterator[None]:
         yield
     except grpc.aio.AbortError as error:
         # gRPC raises it again, and refers to it: its frames would keep the request until a full garbage collection
-        error.__traceback__ = error.__context__ = None
+        _forget_frames(error)
     except asyncio.CancelledError:
         if (reason := cut_reason()) is None:
             raise

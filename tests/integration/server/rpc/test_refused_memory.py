@@ -41,7 +41,8 @@ def test_a_refused_call_keeps_nothing(name: str) -> None:
     def refuse() -> None:
         work = Work()
         alive.add(work)
-        raise NotFound("no such job")
+        error = NotFound("no such job")
+        raise error  # refers to itself through this frame
 
     async def query(_: m.QueryRequest) -> m.JsonReply:
         refuse()
