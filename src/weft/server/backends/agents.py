@@ -14,6 +14,7 @@ from typing import Final
 from weft.access.server.settings import Settings
 from weft.access.wire import messages as m
 from weft.access.wire.runs import MAX_JOBS_PER_MESSAGE
+from weft.errors import WeftError
 from weft.history.journal.postgres.blobs import BlobTable
 from weft.model import Continued, Event, JobId, NodeId, Resumed, Seconds, Start, Suspended
 from weft.model.slots import nodes_of
@@ -202,7 +203,7 @@ class AgentBackend:
             self._host.progress(body)
             if body.get("checkpoint"):
                 self._checkpoints.keep(report.job, body["checkpoint"])
-        except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError, OSError):
+        except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError, OSError, WeftError):
             log.debug("job %s reports invalid progress", report.job)
 
 

@@ -11,6 +11,7 @@ from typing import Any, Final
 from weft.access.auth.identity import Caller
 from weft.access.jobspec.fields import Field
 from weft.access.jobspec.job_names import default_name
+from weft.access.sweeps.early_stop import parse_rule
 from weft.access.wire.convert import Pairs, pairs
 from weft.access.wire.messages import JobSpec, SubmitRequest
 from weft.errors import InputError, NotFound
@@ -122,6 +123,11 @@ class JobBuilder:
         if not job.command:
             raise InputError("no command", hint="add one: weft submit [flags] -- CMD ARGS..., or command: in the file")
         check_text("group", job.group)  # the queue shows it to other users, 100 rows at a time
+        if job.task is not None and job.task.early_stop:
+            try:
+                parse_rule(job.task.early_stop)
+            except InputError as error:
+                raise error.at(key="early_stop") from None
         check_container(job)
         if job.task is not None and job.task.notify:
             try:

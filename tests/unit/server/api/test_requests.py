@@ -324,6 +324,18 @@ def test_a_text_of_a_job_is_limited(tmp_path: Path) -> None:
     served(tmp_path, test)
 
 
+@pytest.mark.parametrize("rule", ["asha loss min 1e-300 2", "asha", "asha loss min 10 " + "9" * 400])
+def test_a_rule_that_cannot_be_read_is_refused(tmp_path: Path, rule: str) -> None:
+    """When a trial reports its progress, it would be too late."""
+
+    async def test(controller: Controller) -> None:
+        with pytest.raises(InputError) as error:
+            await controller.requests.submit(array(sweep="s", early_stop=rule), ANN)
+        assert error.value.key == "early_stop"
+
+    served(tmp_path, test)
+
+
 def test_a_setting_of_a_large_array_is_changed_in_slices(tmp_path: Path) -> None:
     async def test(controller: Controller) -> None:
         await controller.requests.submit(array(), ANN)
