@@ -9,6 +9,7 @@ import sys
 from contextlib import suppress
 from dataclasses import replace
 
+from weft.access.client.quiet_grpc import load_grpc
 from weft.access.server.plan import Plan, ServerStatus
 from weft.errors import WeftError, missing_package, report_of
 from weft.text import escape_lines
@@ -17,6 +18,7 @@ INTERRUPTED = 130
 
 
 def run_cluster(plan: Plan) -> int:
+    load_grpc()
     from weft.server import cluster_main
     from weft.server.process import allocator
 
