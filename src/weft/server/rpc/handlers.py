@@ -4,8 +4,8 @@ INVALID_ARGUMENT with a hint, where gRPC would report INTERNAL, and large ones a
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import aclosing, asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from contextlib import aclosing, asynccontextmanager, suppress
 from typing import Any, Final
 
 import grpc
@@ -114,14 +114,21 @@ def _upload(method: Method, answer: Answer) -> Answer:
 
     async def handle(requests: AsyncIterator[bytes], context: Any) -> Any:
         async with _cut_off_with_reason(context):
-            return await answer(_all_decoded(method, requests), context)
+            parts = _all_decoded(method, requests)
+            try:
+                return await answer(parts, context)
+            finally:
+                with suppress(RuntimeError):  # another call reads them: it ends them, too
+                    await parts.aclose()
 
     return handle
 
 
-async def _all_decoded(method: Method, requests: AsyncIterator[bytes]) -> AsyncIterator[Any]:
-    async for content in requests:  # gRPC complains about an iterator that is made and not read
-        yield await decode(method, content)
+async def _all_decoded(method: Method, requests: AsyncIterator[bytes]) -> AsyncGenerator[Any, None]:
+    contents: Any = aiter(requests)  # gRPC complains about an iterator that is made and not read
+    async with aclosing(contents):  # it refers to itself, and to the last message
+        async for content in contents:
+            yield await decode(method, content)
 
 
 _KINDS: Final[dict[Kind, tuple[Callable[[Method, Answer], Answer], Callable[..., Any]]]] = {
