@@ -20,8 +20,12 @@ def nodes() -> Iterator[Cluster]:
         yield made
 
 
-def check(nodes: Cluster, names: str, code: int = 0) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(nodes.weft("node", "check", "--nodes", names, "--json", code=code))
+def check(nodes: Cluster, names: str) -> dict[str, Any]:
+    """Return the answer. Its exit code says whether a step failed: on some machines, podman's."""
+    done = nodes.call("node", "check", "--nodes", names, "--json")
+    found: dict[str, Any] = json.loads(done.stdout)
+    steps = [step for node in found["nodes"] for step in node["steps"]]
+    assert done.returncode == any(step["state"] == "failed" for step in steps)
     return found
 
 
@@ -50,9 +54,9 @@ def test_a_drained_and_a_lost_node_are_reported_and_the_rest_is_measured(nodes: 
     nodes.weft("undrain", "n3")
     nodes.kill9("n3")
     until(lambda: nodes.node("n3")["state"] != "connected")
-    found = network(check(nodes, "n2,n3", code=1))
+    found = network(check(nodes, "n2,n3"))
     assert (found["n3"]["state"], found["n2"]["state"]) == ("failed", "skipped")
-    assert nodes.weft("node", "check", "--nodes", "n1").splitlines()[-1].split()[:2] == ["n1", "network"]
+    assert nodes.weft("node", "check", "--nodes", "n1", code=None).splitlines()[-1].split()[:2] == ["n1", "network"]
 
 
 def test_a_node_that_does_not_exist_is_an_error(nodes: Cluster) -> None:
