@@ -28,7 +28,7 @@ INTERVALS ?= 360
 TESTBED ?= testbed-out
 
 .DEFAULT_GOAL := help
-.PHONY: help setup workloads all proto rpc run testbed test soak lint check pictures bench clean server worker submit monitor master run1 run2 run3 run-slurm run-ray
+.PHONY: help setup workloads all proto rpc run testbed test soak lint check release pictures bench clean server worker submit monitor master run1 run2 run3 run-slurm run-ray
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z0-9 -]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -139,6 +139,11 @@ lint: setup ## check format, lint, types, imports, and the rules of tests/tidy
 
 check: lint ## lint, then run the quick tests
 	@$(BIN)/python -m pytest tests/unit tests/contract -x
+
+release: setup ## build sdist and wheel in dist/, install the wheel outside the tree and use it
+	@rm -rf dist build
+	@$(BIN)/python -c 'from setuptools.build_meta import build_sdist, build_wheel; build_sdist("dist"); build_wheel("dist")' >/dev/null
+	@PYTHONPATH=tests $(BIN)/python -m support.release
 
 pictures: $(TEST_READY) ## draw the pictures of the README from a real run
 	@PYTHONPATH=tests $(BIN)/python -m support.pictures docs/pictures
