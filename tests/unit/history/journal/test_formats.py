@@ -182,7 +182,7 @@ ADDED: tuple[Fact, ...] = (
     Reported(1.0, "8", REPORT),
     Held(2.0, "8", "StoppedEarly"),
     JobSnapshot(3.0, Job("8"), "held", 1, 0.0, 0.0, 1, held=True, held_why="StoppedEarly", reported=REPORT),
-    Submitted(8.0, Job("7", deadline_at=99.0, task=Task(notify="done@team", requeue=True))),
+    Submitted(8.0, Job("7", deadline_at=99.0, task=Task(notify="done@team", requeue=True, min_run_s=5.0))),
     GroupLimited(8.0, "vision", notify="failed"),
     Exited(9.0, "7", 1, "done", cpu_s=3.5, rss_mb=90),
     Used(9.0, "7", 1, Use(10.0, 5.0, 900, 10.0, 2500.0, 1.5, 80)),
