@@ -32,13 +32,14 @@ def nowhere_else(*folders: str) -> Iterator[tuple[str, ...]]:
     """The words that a command begins with to run in there. These folders are empty there."""
     mounts = "".join(f"mount -t tmpfs -o mode=755 tmpfs {folder} && " for folder in folders)
     script = f"{mounts}ip link set lo up && echo ready && exec sleep infinity"
-    command = ["unshare", "--net", "--mount", "sh", "-c", script]
+    command = ["unshare", "--net", *(["--mount"] if folders else []), "sh", "-c", script]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as holder:
         try:
             assert holder.stdout is not None
             ready = holder.stdout.readline().strip() == "ready"
             needed("a namespace", ready, "this needs root, unshare (util-linux) and ip (iproute2)")
-            yield ("nsenter", f"--target={holder.pid}", "--net", "--mount", "--")
+            # a command that enters other mounts begins in /, not in the folder of its caller
+            yield ("nsenter", f"--target={holder.pid}", "--net", *(["--mount"] if folders else []), "--")
         finally:
             holder.kill()
 
