@@ -41,7 +41,7 @@ def build_image(text: str, file: str, scheduler: Address | None, *, dry_run: boo
 
 def _build(keys: YamlMapping, folder: str, runtime: str, *, dry_run: bool) -> str:
     context = os.path.join(folder, keys.text("context", "."))
-    words = [sys.executable, "-m", "weft", "image", "build", context, "--runtime", runtime]
+    words = [sys.executable, "-P", "-m", "weft", "image", "build", context, "--runtime", runtime]
     if file := keys.text("file", ""):
         words += ["--file", file]
     listed = keys.get("args")

@@ -153,7 +153,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _become_server(plan: str) -> int:
     """Go on as the server, with glibc's allocator unless another is chosen: Python reads the choice only once."""
-    command, env = [sys.executable, "-m", "weft.server", plan], dict(os.environ)
+    command, env = [sys.executable, "-P", "-m", "weft.server", plan], dict(os.environ)  # -P: no modules of this folder
     if "CS_GNU_LIBC_VERSION" in os.confstr_names and not env.get("PYTHONMALLOC"):
         env["PYTHONMALLOC"] = "malloc"
     if sys.argv[1:2] == ["server"]:  # the process is ours
